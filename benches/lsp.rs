@@ -1,7 +1,7 @@
-//! How long an editor waits while somebody types: from a change to the diagnostics, hints and lenses, in a repository of
-//! 500 manifests, with the language server as a process.
+//! How long an editor waits for the language server, as a process: from opening a file and from a change to
+//! the diagnostics, hints and lenses, and for completion and hover, in a repository of 3 and of 500 manifests.
 //!
-//! `cargo bench --bench lsp`. Prints the median and the 95th percentile of each, and of opening the file.
+//! `cargo bench --bench lsp`. Prints the median and the 95th percentile of each.
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -11,14 +11,13 @@
 )]
 
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// Manifests in the repository.
-const MANIFESTS: usize = 500;
 /// Changes of the open text.
 const CHANGES: usize = 200;
 
@@ -26,6 +25,8 @@ struct Server {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     next: u64,
+    /// Files whose problems were published.
+    published: BTreeSet<String>,
 }
 
 impl Server {
@@ -49,7 +50,11 @@ impl Server {
         }
         let mut body = vec![0; length];
         self.from.read_exact(&mut body).unwrap();
-        serde_json::from_slice(&body).unwrap()
+        let message: Value = serde_json::from_slice(&body).unwrap();
+        if message["method"] == "textDocument/publishDiagnostics" {
+            self.published.insert(message["params"]["uri"].as_str().unwrap().to_owned());
+        }
+        message
     }
 
     fn tell(&mut self, method: &str, params: &Value) {
@@ -84,15 +89,16 @@ fn report(what: &str, mut times: Vec<Duration>) {
     println!("{what:<44} p50 {:>8.2} ms  p95 {:>8.2} ms  max {:>8.2} ms", at(50), at(95), at(100));
 }
 
-fn main() {
+/// Makes a repository of that many manifests; returns its folder.
+fn repository(manifests: usize) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let example =
         |name: &str| fs::read_to_string(root.join("examples").join(name).join("trainc.kdl")).unwrap();
     let all: Vec<String> =
         ["starter", "gpt2-30b-sharded", "llama-7b-fsdp", "qwen3-30b-a3b"].map(example).to_vec();
-    let dir = env::temp_dir().join(format!("trainc-bench-lsp-{}", std::process::id()));
+    let dir = env::temp_dir().join(format!("trainc-bench-lsp-{}-{manifests}", std::process::id()));
     fs::create_dir_all(dir.join(".git")).unwrap();
-    for number in 0..MANIFESTS {
+    for number in 0..manifests {
         let text = &all[number % all.len()];
         let name = text.split("job \"").nth(1).unwrap().split('"').next().unwrap();
         let text = text.replace(&format!("job \"{name}\""), &format!("job \"{name}-{number}\""));
@@ -100,6 +106,19 @@ fn main() {
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join(format!("job-{number}.kdl")), text).unwrap();
     }
+    dir.canonicalize().unwrap()
+}
+
+fn main() {
+    for manifests in [3, 500] {
+        println!("{manifests} manifests");
+        let dir = repository(manifests);
+        measure(&dir, manifests);
+        let _ = fs::remove_dir_all(dir);
+    }
+}
+
+fn measure(dir: &Path, manifests: usize) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_trainc"))
         .args(["lsp", "--today", "2026-11-24"])
         .stdin(Stdio::piped())
@@ -107,39 +126,59 @@ fn main() {
         .spawn()
         .unwrap();
     let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-    let mut server = Server { to, from, next: 0 };
-    let folder = format!("file://{}", dir.canonicalize().unwrap().display());
-    server.ask(
-        "initialize",
-        &json!({"processId": null, "capabilities": {}, "workspaceFolders": [{"uri": folder, "name": "jobs"}]}),
-    );
+    let mut server = Server { to, from, next: 0, published: BTreeSet::new() };
+    let folder = format!("file://{}", dir.display());
+    let started = Instant::now();
+    let folders = json!([{"uri": folder, "name": "jobs"}]);
+    server.ask("initialize", &json!({"processId": null, "capabilities": {}, "workspaceFolders": folders}));
     server.tell("initialized", &json!({}));
-    for (at, name) in ["job-0.kdl", "job-1.kdl"].into_iter().enumerate() {
-        let path = format!("team-{at}/{name}");
-        let (uri, text) = (format!("{folder}/{path}"), fs::read_to_string(dir.join(&path)).unwrap());
+    let path = "team-0/job-0.kdl";
+    let (uri, text) = (format!("{folder}/{path}"), fs::read_to_string(dir.join(path)).unwrap());
+    let document = json!({"uri": uri, "languageId": "kdl", "version": 1, "text": text});
+    // While all others are checked in the background.
+    let mut open = |server: &mut Server, times: &mut Vec<Duration>| {
         let started = Instant::now();
-        let document = json!({"uri": uri, "languageId": "kdl", "version": 1, "text": text});
         server.tell("textDocument/didOpen", &json!({"textDocument": document}));
         server.settle(&uri);
-        report(&format!("{path}: open"), vec![started.elapsed()]);
-        let mut times = Vec::with_capacity(CHANGES);
-        for version in 0..CHANGES {
-            // A key is typed somewhere: half of the texts are broken, as while typing.
-            let place = text.floor_char_boundary(version * 7_919 % text.len());
-            let typed = if version % 2 == 0 { "x" } else { " " };
-            let new = [&text[..place], typed, &text[place..]].concat();
-            let started = Instant::now();
-            let document = json!({"uri": uri, "version": version + 2});
-            server.tell(
-                "textDocument/didChange",
-                &json!({"textDocument": document, "contentChanges": [{"text": new}]}),
-            );
-            server.settle(&uri);
-            times.push(started.elapsed());
-        }
-        report(&format!("{path}: change to diagnostics, hints, lenses"), times);
+        times.push(started.elapsed());
+    };
+    let mut first = Vec::new();
+    open(&mut server, &mut first);
+    report("first open", first);
+    while server.published.len() < manifests {
+        server.read();
     }
+    report("problems of all manifests", vec![started.elapsed()]);
+    let mut times = Vec::new();
+    for _ in 0..CHANGES / 4 {
+        server.tell("textDocument/didClose", &json!({"textDocument": {"uri": uri}}));
+        open(&mut server, &mut times);
+    }
+    report("open to diagnostics, hints, lenses", times);
+    let (mut changes, mut hovers, mut completions) = (Vec::new(), Vec::new(), Vec::new());
+    for version in 0..CHANGES {
+        // A key is typed somewhere: half of the texts are broken, as while typing.
+        let place = text.floor_char_boundary(version * 7_919 % text.len());
+        let typed = if version % 2 == 0 { "x" } else { " " };
+        let new = [&text[..place], typed, &text[place..]].concat();
+        let line = new[..place].matches('\n').count();
+        let character = place - new[..place].rfind('\n').map_or(0, |at| at + 1);
+        let started = Instant::now();
+        let document = json!({"uri": uri, "version": version + 2});
+        let change = json!({"textDocument": document, "contentChanges": [{"text": new}]});
+        server.tell("textDocument/didChange", &change);
+        let at = json!({"textDocument": {"uri": uri}, "position": {"line": line, "character": character}});
+        server.ask("textDocument/completion", &at);
+        completions.push(started.elapsed());
+        server.settle(&uri);
+        changes.push(started.elapsed());
+        let started = Instant::now();
+        server.ask("textDocument/hover", &at);
+        hovers.push(started.elapsed());
+    }
+    report("change to completion", completions);
+    report("change to diagnostics, hints, lenses", changes);
+    report("hover", hovers);
     drop(server);
     let _ = child.wait();
-    let _ = fs::remove_dir_all(dir);
 }

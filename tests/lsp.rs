@@ -1,8 +1,9 @@
 //! The language server, as an editor speaks with it: a real process, from `initialize` to `exit`.
 
-use crate::support::{Scratch, TODAY, read};
+use crate::support::{Scratch, TODAY, read, trainc};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -19,6 +20,18 @@ struct Editor {
 impl Editor {
     /// Starts the server and says hello; `encodings` is what the client offers.
     fn start(encodings: &[&str]) -> (Self, Value) {
+        Self::start_with(json!({"capabilities": {"general": {"positionEncodings": encodings}}}))
+    }
+
+    /// Starts the server in a folder, as a client that watches files.
+    fn start_in(folder: &Path) -> Self {
+        let uri = format!("file://{}", folder.display());
+        let watched = json!({"didChangeWatchedFiles": {"dynamicRegistration": true}});
+        let folders = json!([{"uri": uri, "name": "jobs"}]);
+        Self::start_with(json!({"capabilities": {"workspace": watched}, "workspaceFolders": folders})).0
+    }
+
+    fn start_with(hello: Value) -> (Self, Value) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_trainc"))
             .args(["lsp", "--today", TODAY])
             .stdin(Stdio::piped())
@@ -51,8 +64,7 @@ impl Editor {
         });
         let to = child.stdin.take();
         let mut editor = Self { child, to, from, next: 0, problems: std::collections::BTreeMap::new() };
-        let capabilities = json!({"general": {"positionEncodings": encodings}});
-        let hello = editor.ask("initialize", json!({"processId": null, "capabilities": capabilities}));
+        let hello = editor.ask("initialize", hello);
         editor.tell("initialized", json!({}));
         (editor, hello)
     }
@@ -80,14 +92,34 @@ impl Editor {
         let id = self.next;
         self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
-            let message = self.from.recv_timeout(Duration::from_mins(2)).unwrap();
-            if message["method"] == "textDocument/publishDiagnostics" {
-                let list = message["params"]["diagnostics"].as_array().unwrap().clone();
-                self.problems.insert(message["params"]["uri"].as_str().unwrap().to_owned(), list);
-            } else if message["id"] == id {
+            let message = self.read();
+            if message["id"] == id && message.get("method").is_none() {
                 return message;
             }
         }
+    }
+
+    /// The next message; published problems are kept.
+    fn read(&mut self) -> Value {
+        let message = self.from.recv_timeout(Duration::from_secs(30)).unwrap();
+        if message["method"] == "textDocument/publishDiagnostics" {
+            let list = message["params"]["diagnostics"].as_array().unwrap().clone();
+            self.problems.insert(message["params"]["uri"].as_str().unwrap().to_owned(), list);
+        }
+        message
+    }
+
+    /// Waits until a file has problems that pass the test.
+    fn wait(&mut self, uri: &str, wanted: impl Fn(&[Value]) -> bool) {
+        while !self.problems.get(uri).is_some_and(|list| wanted(list)) {
+            self.read();
+        }
+    }
+
+    /// Says that a file on disk changed; 1: created, 2: changed, 3: deleted.
+    fn tell_of_file(&mut self, uri: &str, kind: u8) {
+        let changes = json!([{"uri": uri, "type": kind}]);
+        self.tell("workspace/didChangeWatchedFiles", json!({"changes": changes}));
     }
 
     fn ask(&mut self, method: &str, params: Value) -> Value {
@@ -244,6 +276,8 @@ fn rules_across_jobs_are_checked() {
     let (first, second) = (uri(&path("first.kdl")), uri(&path("second.kdl")));
     let (mut editor, _) = Editor::start(&[]);
     editor.open(&first, &job("example"));
+    // The other one is checked in the background.
+    editor.wait(&first, |list| list.iter().any(|one| one["code"] == "T0142"));
     assert_eq!(editor.codes(&first), ["T0142"], "{:?}", editor.problems);
     let related = &editor.problems[&first][0]["relatedInformation"][0]["location"];
     assert_eq!((&related["uri"], &related["range"]["start"]["line"]), (&json!(second), &json!(1)));
@@ -280,7 +314,23 @@ fn hover_says_what_it_is_and_what_became_of_it() {
         "{property}"
     );
     let placeholder = hover("    program \"train.py\" { hyperparameter \"steps\" \"{{ run.st|eps }}\"; }");
-    assert!(placeholder.starts_with("`{{ run.steps }}` = 100, from "), "{placeholder}");
+    assert!(placeholder.starts_with("`{{ run.steps }}`: "), "{placeholder}");
+    assert!(placeholder.contains("`run.steps` = 100, from "), "{placeholder}");
+    // In the words of `trainc explain`.
+    for (nodes, topic) in [
+        ("    clus|ter \"ml.p4d.24xlarge\" nodes=4 { spot max-wait=\"9d\"; }", "cluster"),
+        ("    cluster \"ml.p4d.24xlarge\" nodes=4 { sp|ot max-wait=\"9d\"; }", "cluster.spot"),
+        ("    cluster \"ml.p4d.24xlarge\" nodes=4 { spot max-w|ait=\"9d\"; }", "cluster.spot.max-wait"),
+        ("    program \"train.py\" { hyperparameter \"b\" \"{{ batch.mi|cro }}\"; }", "batch.micro"),
+        ("    allow \"T03|01\"", "T0301"),
+    ] {
+        let words = |text: &str| {
+            let marks = |c: char| !c.is_ascii_alphanumeric();
+            text.split(marks).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (shown, printed) = (words(&hover(nodes)), words(&trainc(&["explain", topic]).stdout));
+        assert!(printed.len() > 5 && shown.starts_with(&printed), "{topic}: {shown:?} {printed:?}");
+    }
     assert_eq!(hover("    |"), "");
     assert_eq!(editor.stop(), Some(0));
 }
@@ -355,5 +405,102 @@ fn definition_outline_and_layout() {
     assert!(new.contains("\n    program \"train.py\" {\n        hyperparameter"), "{new}");
     editor.change(&files.job, &new);
     assert_eq!(editor.ask("textDocument/formatting", ask), json!([]));
+    assert_eq!(editor.stop(), Some(0));
+}
+
+/// All manifests of a folder, open or not, with names relative to it; again when what they read changes.
+#[test]
+fn a_folder_is_checked_as_a_whole() {
+    let dir = Scratch::new("lsp-folder");
+    let folder = dir.write("trainc.kdl", "").parent().unwrap().canonicalize().unwrap();
+    dir.write("layers/base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("layers/scripts/train.py", "");
+    dir.write("zellij.kdl", "keybinds {\n    bind \"Alt h\"\n}\n");
+    let job = "extends \"../layers/base.kdl\"\njob \"example\" {\n}\n";
+    dir.write("jobs/a.kdl", job);
+    dir.write("jobs/b.kdl", job);
+    let uri = |name: &str| format!("file://{}/{name}", folder.display());
+    let has = |code: &'static str| move |list: &[Value]| list.iter().any(|one| one["code"] == code);
+    let mut editor = Editor::start_in(&folder);
+    // Nothing is open.
+    editor.wait(&uri("jobs/b.kdl"), has("T0142"));
+    let message = editor.problems[&uri("jobs/b.kdl")][0]["message"].clone();
+    assert!(message.as_str().unwrap().starts_with("`jobs/a.kdl` describes a job"), "{message}");
+    dir.write("jobs/b.kdl", job.replace("example", "other"));
+    editor.tell_of_file(&uri("jobs/b.kdl"), 2);
+    editor.wait(&uri("jobs/b.kdl"), |list| list.is_empty());
+    // A layer of both, and the directory of their program.
+    let base = read("tests/fixtures/base.kdl");
+    dir.write("layers/base.kdl", base.replace("micro-batch", "micro-batchh"));
+    editor.tell_of_file(&uri("layers/base.kdl"), 2);
+    editor.wait(&uri("layers/base.kdl"), has("T0120"));
+    dir.write("layers/base.kdl", &base);
+    editor.tell_of_file(&uri("layers/base.kdl"), 2);
+    editor.wait(&uri("layers/base.kdl"), |list| !has("T0120")(list));
+    std::fs::remove_dir_all(folder.join("layers/scripts")).unwrap();
+    editor.tell_of_file(&uri("layers/scripts"), 3);
+    editor.wait(&uri("layers/base.kdl"), |list| list.iter().any(|one| one["severity"] == 1));
+    dir.write("layers/scripts/train.py", "");
+    editor.tell_of_file(&uri("layers/scripts/train.py"), 1);
+    editor.wait(&uri("layers/base.kdl"), |list| list.iter().all(|one| one["severity"] != 1));
+    // Unsaved text of a layer counts for manifests that are not open.
+    editor.open(&uri("layers/base.kdl"), &base.replace("micro-batch", "micro-batchh"));
+    assert!(editor.codes(&uri("layers/base.kdl")).contains(&"T0120".to_owned()));
+    editor.tell("textDocument/didClose", json!({"textDocument": {"uri": uri("layers/base.kdl")}}));
+    editor.wait(&uri("layers/base.kdl"), |list| !has("T0120")(list));
+    // A deleted manifest has no problems.
+    dir.write("jobs/b.kdl", job);
+    editor.tell_of_file(&uri("jobs/b.kdl"), 2);
+    editor.wait(&uri("jobs/b.kdl"), has("T0142"));
+    std::fs::remove_file(folder.join("jobs/b.kdl")).unwrap();
+    editor.tell_of_file(&uri("jobs/b.kdl"), 3);
+    editor.wait(&uri("jobs/b.kdl"), |list| list.is_empty());
+    assert!(!editor.problems.contains_key(&uri("zellij.kdl")), "{:?}", editor.problems);
+    assert_eq!(editor.stop(), Some(0));
+}
+
+/// A manifest that a link leads to, outside of the repository, is not read.
+#[cfg(unix)]
+#[test]
+fn a_link_out_of_the_folder_is_not_read() {
+    let dir = Scratch::new("lsp-link");
+    let folder =
+        dir.write("repository/.git/HEAD", "").parent().unwrap().parent().unwrap().canonicalize().unwrap();
+    let broken = "job \"example\" {\n    banana\n}\n";
+    let outside = dir.write("outside.kdl", broken).canonicalize().unwrap();
+    std::os::unix::fs::symlink(outside, folder.join("a.kdl")).unwrap();
+    dir.write("repository/b.kdl", broken);
+    let mut editor = Editor::start_in(&folder);
+    let uri = |name: &str| format!("file://{}/{name}", folder.display());
+    editor.wait(&uri("b.kdl"), |list| !list.is_empty());
+    assert!(!editor.problems.contains_key(&uri("a.kdl")), "{:?}", editor.problems);
+    assert_eq!(editor.stop(), Some(0));
+}
+
+/// A request that the client takes back while it waits is not computed.
+#[test]
+fn a_cancelled_request_is_not_answered() {
+    let files = files("lsp-cancel");
+    let (mut editor, _) = Editor::start(&[]);
+    let text = "extends \"base.kdl\"\njob \"example\" {\n}\n";
+    editor.open(&files.job, text);
+    for number in 1_000.. {
+        // Both are sent while the change before them is compiled; how far the server has come is not known.
+        editor.change(&files.job, text);
+        let document = json!({"textDocument": {"uri": files.job}});
+        let method = "textDocument/documentSymbol";
+        editor.write(&json!({"jsonrpc": "2.0", "id": number, "method": method, "params": document}));
+        editor.tell("$/cancelRequest", json!({"id": number}));
+        let answer = loop {
+            let message = editor.read();
+            if message["id"] == number {
+                break message;
+            }
+        };
+        if answer["error"]["code"] == -32800 {
+            break;
+        }
+        assert!(number < 1_200, "never cancelled: {answer}");
+    }
     assert_eq!(editor.stop(), Some(0));
 }

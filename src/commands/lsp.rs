@@ -1,26 +1,26 @@
 //! `trainc lsp`.
 
 mod transport;
+mod workspace;
 
 use crate::exit;
-use lsp_server::{Connection, ErrorCode, Message, Notification, Response};
+use crossbeam_channel::{Receiver, Sender, select};
+use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
 use lsp_types::InitializeParams;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use trainc_check::{JobSummary, compile};
+use std::sync::Arc;
+use trainc_catalog::models;
 use trainc_diag::source::SourceMap;
-use trainc_ir::SourceTree;
 use trainc_ir::date::epoch_days;
-use trainc_lsp::{Buffers, Encoding, RequestError, Server, file_path};
+use trainc_lsp::{Buffers, Changed, CheckedManifest, Client, RequestError, Server, file_path};
 use trainc_plan::Options;
-use trainc_plan::ReadError;
-use trainc_plan::World;
-use trainc_plan::resolve::{Choices, LayerLoader, LoadedLayer};
-use trainc_project::files::{Files, Tree as _, describe};
-use trainc_project::manifest_paths::{Named, expand, root_of};
+use trainc_plan::resolve::Choices;
+use trainc_project::files::describe;
 use transport::Transport;
+use workspace::Update;
 
 /// Serve editors over the Language Server Protocol: diagnostics, hover, completion and fixes
 ///
@@ -83,109 +83,182 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
         }
     };
     let folders = folders(&given);
-    let offered = given.capabilities.general.and_then(|general| general.position_encodings);
-    let options = Options {
+    // Files are named as on a command line in the first folder.
+    let first = folders.first().filter(|folder| std::env::set_current_dir(folder).is_ok());
+    let client = Client::new(&given, first.map(String::as_str));
+    let options = Arc::new(Options {
         choices: Choices {
             env: args.env.clone(),
             role_boundary: crate::args::overlay::role_boundary(),
             ..Choices::default()
         },
         today: today.to_owned(),
+        later_codes: crate::later_codes(),
         ..Options::default()
+    });
+    let compile = |name: &str, text: &str, buffers: &Buffers, sources: SourceMap| {
+        workspace::compile_manifest(name, text, &Arc::new(workspace::edits(buffers)), &options, sources)
     };
-    let files_around = |path: &Path| Files::new(root_of(path, None), &Options::default());
-    let compile_open = |name: &str, text: &str, buffers: &Buffers, mut sources: SourceMap| {
-        let source = sources.add(name, text);
-        let mut world = Overlay { files: files_around(Path::new(name)), buffers, reads_programs: true };
-        let compiled = compile(source, text, &options, &mut world, &mut sources);
-        (compiled, sources, source)
-    };
-    let summarize_others = |buffers: &Buffers| {
-        let mut sources = SourceMap::default();
-        let mut jobs = Vec::new();
-        for file in manifests_around(&folders, buffers) {
-            let mut files = files_around(&file.path);
-            let Some(text) = files.read(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
-                continue;
-            };
-            let name = file.shown;
-            let source = sources.add(name.as_str(), text.as_str());
-            let mut world = Overlay { files, buffers, reads_programs: false };
-            let compiled = compile(source, &text, &options, &mut world, &mut sources);
-            jobs.push(JobSummary::new(&name, &compiled));
-        }
-        (jobs, sources)
-    };
-    let mut server = Server::new(&compile_open, &summarize_others, Encoding::negotiate(offered.as_deref()))
-        .today(epoch_days(today));
+    let mut server = Server::new(&compile, client.clone()).today(epoch_days(today)).codes(crate::codes());
     let me = json!({
         "capabilities": server.capabilities(),
         "serverInfo": {"name": "trainc", "version": env!("CARGO_PKG_VERSION")},
     });
     connection.initialize_finish(id, me).map_err(|error| describe_end(&error))?;
-    let send = |message: Message| connection.sender.send(message).map_err(|error| error.to_string());
-    for message in &connection.receiver {
+    let folders = folders.iter().filter_map(|folder| Path::new(folder).canonicalize().ok()).collect();
+    let (updates, to_check) = crossbeam_channel::unbounded();
+    let (send_checked, checked) = crossbeam_channel::unbounded();
+    let checker = workspace::Checker::new(folders, Arc::clone(&options), client);
+    // Not joined: it may be reading a large directory when the session ends.
+    std::thread::spawn(move || checker.run(&to_check, &send_checked));
+    // The rows of the models are kept once read, so that whoever completes a model does not wait for them.
+    std::thread::spawn(|| models::names().for_each(|name| drop(models::find(name))));
+    let mut session = Session {
+        connection,
+        server: &mut server,
+        waiting: VecDeque::new(),
+        updates,
+        checked,
+        is_shut_down: false,
+    };
+    if watches_files(&given) {
+        session.send(Message::Request(watch_request()))?;
+    }
+    session.update(Changed { names: Vec::new(), is_list_outdated: true });
+    session.run()
+}
+
+/// Returns the paths of the workspace folders of the client, as it writes them.
+fn folders(given: &InitializeParams) -> Vec<String> {
+    let folders = given.workspace_folders.iter().flatten().map(|folder| folder.uri.as_str());
+    let mut paths: Vec<String> = folders.filter_map(file_path).collect();
+    if paths.is_empty() {
+        #[expect(deprecated, reason = "older clients name no folders")]
+        paths.extend(given.root_uri.as_ref().and_then(|uri| file_path(uri.as_str())));
+    }
+    paths
+}
+
+fn watches_files(given: &InitializeParams) -> bool {
+    let workspace = given.capabilities.workspace.as_ref();
+    let watched = workspace.and_then(|workspace| workspace.did_change_watched_files.as_ref());
+    watched.and_then(|watched| watched.dynamic_registration).unwrap_or_default()
+}
+
+/// Asks the client to report changes of any file: programs, configs and data of any name may be read.
+fn watch_request() -> Request {
+    let watchers = json!({"watchers": [{"globPattern": "**/*"}]});
+    let method = "workspace/didChangeWatchedFiles";
+    let registration = json!({"id": "files", "method": method, "registerOptions": watchers});
+    let id = lsp_server::RequestId::from("watch-files".to_owned());
+    Request::new(id, "client/registerCapability".to_owned(), json!({"registrations": [registration]}))
+}
+
+/// A session after `initialize`.
+struct Session<'a, 'b> {
+    connection: &'a Connection,
+    server: &'a mut Server<'b>,
+    /// Messages that were received and not yet handled.
+    waiting: VecDeque<Message>,
+    updates: Sender<Update>,
+    checked: Receiver<Vec<(String, Option<CheckedManifest>)>>,
+    is_shut_down: bool,
+}
+
+impl Session<'_, '_> {
+    /// Handles messages to the end of the session; returns the exit code.
+    fn run(&mut self) -> Result<u8, String> {
+        loop {
+            if self.waiting.is_empty() {
+                self.publish()?;
+                select! {
+                    recv(self.connection.receiver) -> message => match message {
+                        Ok(message) => self.waiting.push_back(message),
+                        Err(_) => return Ok(exit::DONE),
+                    },
+                    recv(self.checked) -> checked => {
+                        self.server.replace_closed(checked.into_iter().flatten());
+                        continue;
+                    }
+                }
+            }
+            self.waiting.extend(self.connection.receiver.try_iter());
+            let Some(message) = self.waiting.pop_front() else { continue };
+            if let Some(code) = self.handle(message)? {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Handles a message; returns the exit code if it ends the session.
+    fn handle(&mut self, message: Message) -> Result<Option<u8>, String> {
         match message {
             Message::Request(request) => {
-                if connection.handle_shutdown(&request).map_err(|error| describe_end(&error))? {
-                    return Ok(exit::DONE);
-                }
-                let answer = server.answer(&request.method, request.params);
-                send(Message::Response(response(request.id, answer)))?;
+                let response = self.answer(request)?;
+                self.send(Message::Response(response))?;
             }
             Message::Notification(notification) if notification.method == "exit" => {
-                return Ok(EXIT_WITHOUT_SHUTDOWN);
+                return Ok(Some(if self.is_shut_down { exit::DONE } else { EXIT_WITHOUT_SHUTDOWN }));
             }
             Message::Notification(Notification { method, params }) => {
-                for problems in server.notify(&method, params) {
-                    let method = "textDocument/publishDiagnostics".to_owned();
-                    send(Message::Notification(Notification::new(method, problems)))?;
+                let changed = self.server.notify(&method, params);
+                if changed != Changed::default() {
+                    self.update(changed);
                 }
             }
             Message::Response(_) => {}
         }
+        Ok(None)
     }
-    Ok(exit::DONE)
-}
 
-/// Returns the canonical workspace folders of the client.
-fn folders(given: &InitializeParams) -> Vec<PathBuf> {
-    let uris = given.workspace_folders.iter().flatten().map(|folder| folder.uri.as_str());
-    uris.filter_map(file_path).filter_map(|path| Path::new(&path).canonicalize().ok()).collect()
-}
-
-/// Maximum number of manifests that are compiled in addition to the open ones.
-const MOST_AROUND: usize = 1_000;
-
-/// Returns the manifests in the workspace folders of open texts, or next to an open text outside of all
-/// folders, without the open ones.
-fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<Named> {
-    let open: BTreeSet<PathBuf> =
-        buffers.keys().filter_map(|name| Path::new(name).canonicalize().ok()).collect();
-    let mut found = BTreeSet::new();
-    let mut seen = BTreeSet::new();
-    for path in &open {
-        let folder = folders.iter().find(|folder| path.starts_with(folder));
-        let Some(dir) = folder.map(PathBuf::as_path).or(path.parent()).filter(|dir| seen.insert(*dir)) else {
-            continue;
-        };
-        if folder.is_some() {
-            found.extend(expand(&dir.to_string_lossy()).files.into_iter().map(|file| file.path));
-        } else {
-            let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-            let is_manifest = |path: &PathBuf| {
-                path.is_file() && path.extension().is_some_and(|extension| extension == "kdl")
-            };
-            found.extend(entries.map(|entry| entry.path()).filter(is_manifest));
+    fn answer(&mut self, request: Request) -> Result<Response, String> {
+        let Request { id, method, params } = request;
+        if self.is_shut_down {
+            let why = "the session is shut down".to_owned();
+            return Ok(Response::new_err(id, ErrorCode::InvalidRequest as i32, why));
         }
+        if method == "shutdown" {
+            self.is_shut_down = true;
+            return Ok(Response::new_ok(id, Value::Null));
+        }
+        let cancels = |message: &Message| {
+            matches!(message, Message::Notification(one)
+                if one.method == "$/cancelRequest" && one.params.get("id") == Some(&json!(id)))
+        };
+        if self.waiting.iter().any(cancels) {
+            let why = "cancelled by the client".to_owned();
+            return Ok(Response::new_err(id, ErrorCode::RequestCanceled as i32, why));
+        }
+        // Completion needs the text alone.
+        if method != "textDocument/completion" {
+            self.publish()?;
+        }
+        Ok(response(id, self.server.answer(&method, params)))
     }
-    let around = found.into_iter().filter(|path| !open.contains(path)).take(MOST_AROUND);
-    let named = |path: PathBuf| Named {
-        shown: path.to_string_lossy().into_owned(),
-        walked: path.parent().map(Path::to_path_buf),
-        path,
-    };
-    around.map(named).collect()
+
+    /// Compiles what changed, and publishes its problems.
+    fn publish(&mut self) -> Result<(), String> {
+        for problems in self.server.settle() {
+            let method = "textDocument/publishDiagnostics".to_owned();
+            self.send(Message::Notification(Notification::new(method, problems)))?;
+        }
+        Ok(())
+    }
+
+    /// Notes what changed, for the open documents and for the other manifests.
+    fn update(&mut self, changed: Changed) {
+        let paths: Vec<PathBuf> =
+            changed.names.iter().filter_map(|name| workspace::canonical(name)).collect();
+        self.server.files_changed(&paths);
+        let edits = Arc::new(workspace::edits(&self.server.buffers()));
+        let is_list_outdated = changed.is_list_outdated;
+        // The checker ends with the session.
+        let _ = self.updates.send(Update { edits, paths, is_list_outdated });
+    }
+
+    fn send(&self, message: Message) -> Result<(), String> {
+        self.connection.sender.send(message).map_err(|error| error.to_string())
+    }
 }
 
 fn response(id: lsp_server::RequestId, answer: Result<Value, RequestError>) -> Response {
@@ -197,46 +270,5 @@ fn response(id: lsp_server::RequestId, answer: Result<Value, RequestError>) -> R
             format!("trainc does not support `{method}`"),
         ),
         Err(RequestError::BadParameters(why)) => Response::new_err(id, ErrorCode::InvalidParams as i32, why),
-    }
-}
-
-/// The file system, overlaid with the editor's unsaved text.
-struct Overlay<'a> {
-    files: Files,
-    buffers: &'a Buffers,
-    /// True if program directories are read; a job's summary does not need them.
-    reads_programs: bool,
-}
-
-impl Overlay<'_> {
-    /// Returns the open text of the file at this canonical path.
-    fn open(&self, canonical: &Path) -> Option<&String> {
-        let same = |name: &&String| Path::new(name).canonicalize().is_ok_and(|path| path == canonical);
-        self.buffers.keys().find(same).and_then(|name| self.buffers.get(name))
-    }
-}
-
-impl LayerLoader for Overlay<'_> {
-    fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
-        let mut loaded = self.files.read_layer(from, path)?;
-        if let Some(text) = self.open(Path::new(&loaded.identity)) {
-            loaded.text.clone_from(text);
-        }
-        Ok(loaded)
-    }
-
-    fn file_identity(&self, name: &str) -> String {
-        self.files.file_identity(name)
-    }
-}
-
-impl World for Overlay<'_> {
-    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
-        if self.reads_programs { self.files.read_directory(from, path) } else { Err(ReadError::NotFound) }
-    }
-
-    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
-        let open = self.files.find(from, path).ok().and_then(|found| self.open(&found).cloned());
-        open.map_or_else(|| self.files.read_text(from, path), Ok)
     }
 }

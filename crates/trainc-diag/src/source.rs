@@ -160,8 +160,8 @@ pub struct SourceMap {
     absorbed: Vec<SourceMap>,
 }
 
-/// The bits of an identifier that count inside a part.
-const PART_BITS: u32 = 22;
+/// The bits of an identifier that count inside a part; the others number up to 16,383 parts.
+const PART_BITS: u32 = 18;
 
 impl SourceMap {
     /// Makes an empty map for the part of that number; [`SourceMap::default`] is part 0.

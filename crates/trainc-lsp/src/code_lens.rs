@@ -1,28 +1,35 @@
-//! Code lenses: time, cost and memory above each job.
+//! Code lenses above each job: time, cost and memory, and the commands of the client.
 
 use super::open_document::OpenDocument;
-use super::positions::Encoding;
 use super::prediction::{self, Anchor};
+use super::server::Client;
 use lsp_types::{CodeLens, Command};
+use serde_json::json;
 use trainc_diag::escape_control_characters;
 use trainc_diag::text;
 
-/// Returns a lens above each job of a document. Only the first job of a file is planned.
-pub(super) fn code_lenses(opened: &OpenDocument, encoding: Encoding) -> Vec<CodeLens> {
+/// The commands that a client may have for a manifest, with their titles. Each gets the URI.
+const COMMANDS: [(&str, &str); 2] = [("trainc.plan", "plan"), ("trainc.apply", "apply")];
+
+/// Returns the lenses above each job of a document. Only the first job of a file is planned.
+pub(super) fn code_lenses(opened: &OpenDocument, client: &Client) -> Vec<CodeLens> {
     let Some(document) = opened.parse() else { return Vec::new() };
     let jobs = document.nodes().iter().filter(|node| node.name().value() == "job");
-    jobs.enumerate()
-        .map(|(at, node)| {
-            let name = node.name().span();
-            let title = if at == 0 { title(opened) } else { "not planned: a file has one job".to_owned() };
-            CodeLens {
-                range: encoding.range(&opened.text, name.offset(), name.offset() + name.len()),
-                // An editor shows the title; there is nothing to run.
-                command: Some(Command::new(escape_control_characters(&title), String::new(), None)),
-                data: None,
-            }
-        })
-        .collect()
+    let mut out = Vec::new();
+    for (at, node) in jobs.enumerate() {
+        let name = node.name().span();
+        let range = client.encoding.range(&opened.text, name.offset(), name.offset() + name.len());
+        let title = if at == 0 { title(opened) } else { "not planned: a file has one job".to_owned() };
+        // An editor shows the title; there is nothing to run.
+        let shown = Command::new(escape_control_characters(&title), String::new(), None);
+        let has = |command: &&(&str, &str)| at == 0 && client.commands.iter().any(|one| one == command.0);
+        let to_run = COMMANDS.iter().filter(has).map(|(command, title)| {
+            Command::new((*title).to_owned(), (*command).to_owned(), Some(vec![json!(opened.uri)]))
+        });
+        let commands = std::iter::once(shown).chain(to_run);
+        out.extend(commands.map(|command| CodeLens { range, command: Some(command), data: None }));
+    }
+    out
 }
 
 fn title(opened: &OpenDocument) -> String {

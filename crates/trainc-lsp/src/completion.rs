@@ -1,13 +1,16 @@
-//! Completion: nodes, properties, values, and names from the catalogue.
+//! Completion: nodes, properties, values, names from the catalogue, and placeholders.
 
-use super::hover;
+use super::open_document::OpenDocument;
 use super::positions::Encoding;
 use kdl::KdlDocument;
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, MarkupContent, MarkupKind,
     TextEdit,
 };
-use trainc_catalog::{images, instances, models, regions};
+use trainc_catalog::{images, instances, models, prices, regions};
+use trainc_diag::text::{dollars, short_number};
+use trainc_plan::bind::{placeholder_meaning, placeholder_paths, placeholder_values};
+use trainc_plan::reference;
 use trainc_syntax::cursor::{self, Cursor, Part, Step, top_level};
 use trainc_syntax::nodes::{ENGINE_NAMES, JOB_CHILDREN, engines_of};
 use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
@@ -15,13 +18,20 @@ use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
 /// The minor version, whose releases all plan the same jobs.
 const MINOR_VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
-/// Returns the completions at a byte of the text.
+/// Returns the completions at a byte of the text. `opened` is the document as it was last compiled.
 pub(super) fn completions(
+    opened: Option<&OpenDocument>,
     document: &KdlDocument,
     text: &str,
     offset: usize,
     encoding: Encoding,
 ) -> Vec<CompletionItem> {
+    if let Some(start) = cursor::placeholder_start(text, offset) {
+        return placeholder_completions(opened, text, (start, offset), encoding);
+    }
+    let region = region(opened, document);
+    let value_texts =
+        |step: Step, spec: &NodeSpec, name: &str, ty: Ty| value_texts(step, spec, name, ty, region);
     let cursor = Cursor::at(document, text, offset);
     let Some(step) = cursor.node() else { return node_completions(None, document) };
     let parent = cursor.steps.iter().rev().nth(1).copied();
@@ -92,7 +102,7 @@ fn node_completions(parent: Option<Step>, block: &KdlDocument) -> Vec<Completion
             detail: Some(spec.doc.to_owned()),
             documentation: Some(Documentation::MarkupContent(MarkupContent {
                 kind: MarkupKind::Markdown,
-                value: hover::node_documentation(spec),
+                value: reference::node(spec),
             })),
             ..CompletionItem::default()
         })
@@ -114,16 +124,25 @@ fn property_completions(step: Step, spec: &NodeSpec) -> Vec<CompletionItem> {
 }
 
 /// Returns the values of a place as KDL text, each with a description.
-fn value_texts(step: Step, spec: &NodeSpec, name: &str, ty: Ty) -> Vec<(String, String)> {
+fn value_texts(
+    step: Step,
+    spec: &NodeSpec,
+    name: &str,
+    ty: Ty,
+    region: Option<&str>,
+) -> Vec<(String, String)> {
     let quoted = |names: Vec<String>, what: &str| -> Vec<(String, String)> {
         names.into_iter().map(|name| (format!("\"{name}\""), what.to_owned())).collect()
     };
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     match (spec.name, name) {
         ("region", _) => quoted(regions::names().map(str::to_owned).collect(), "AWS region"),
-        ("cluster" | "group", "instance") => quoted(instances::all_names(), "instance type"),
-        ("model", _) if matches!(ty, Ty::Plain) => {
-            quoted(models::names().map(str::to_owned).collect(), "model in the catalogue")
+        ("cluster" | "group", "instance") => {
+            let names = instances::all_names().into_iter();
+            names.map(|name| (format!("\"{name}\""), describe_instance(&name, region))).collect()
+        }
+        ("model", "name") => {
+            models::names().map(|name| (format!("\"{name}\""), describe_model(name))).collect()
         }
         ("requires", _) => vec![(format!("\">={MINOR_VERSION}\""), "this version or a later one".to_owned())],
         ("parallel", "engine") => quoted(owned(ENGINE_NAMES), "engine"),
@@ -137,6 +156,70 @@ fn value_texts(step: Step, spec: &NodeSpec, name: &str, ty: Ty) -> Vec<(String, 
             _ => Vec::new(),
         },
     }
+}
+
+/// Returns the region of the job: that of the last plan, or the one that the document names.
+fn region<'a>(opened: Option<&'a OpenDocument>, document: &'a KdlDocument) -> Option<&'a str> {
+    let planned =
+        opened.and_then(|opened| opened.compiled.plan.as_deref()?.job.region.value().map(String::as_str));
+    let job = document.get("job").and_then(|job| job.children()).unwrap_or(document);
+    planned.or_else(|| job.get_arg("region")?.as_string())
+}
+
+/// Describes an instance type: `8 × H100 with 80 GiB, $63.30 per hour`; the price is that of the region, or
+/// else of any.
+fn describe_instance(name: &str, region: Option<&str>) -> String {
+    let machine = instances::get(name).map(|instance| {
+        let memory = instance.accelerator.memory_bytes;
+        let memory = memory.map_or_else(String::new, |bytes| {
+            let gib = (bytes as f64 / (1_u64 << 30) as f64).round();
+            format!(" with {} GiB", short_number(gib))
+        });
+        format!("{} × {}{memory}", instance.accelerators, instance.accelerator.product)
+    });
+    let usd = |price: prices::Price| format!("{} per hour", dollars(price.usd_per_hour));
+    let elsewhere = || {
+        let price = prices::newest_anywhere(name)?;
+        let place = price.region.as_ref().map_or_else(String::new, |region| format!(" in {region}"));
+        Some(format!("{}{place}", usd(price)))
+    };
+    let price = region.and_then(|region| prices::newest(name, region)).map(usd).or_else(elsewhere);
+    let parts: Vec<String> = [machine, price].into_iter().flatten().collect();
+    if parts.is_empty() { "instance type".to_owned() } else { parts.join(", ") }
+}
+
+/// Describes a model by its parameters: `8.03 billion parameters`.
+fn describe_model(name: &str) -> String {
+    let Some(row) = models::find(name) else { return "model in the catalogue".to_owned() };
+    let millions = (row.parameters as f64 / 1e4).round() / 100.0;
+    if millions < 1_000.0 {
+        return format!("{} million parameters", short_number(millions.round()));
+    }
+    format!("{} billion parameters", short_number((millions / 10.0).round() / 100.0))
+}
+
+/// Returns the values that a placeholder can have, each with what it is and with its value in the last plan.
+fn placeholder_completions(
+    opened: Option<&OpenDocument>,
+    text: &str,
+    place: (usize, usize),
+    encoding: Encoding,
+) -> Vec<CompletionItem> {
+    let plan = opened.and_then(|opened| opened.compiled.plan.as_deref());
+    let values = plan.map(placeholder_values).unwrap_or_default();
+    let range = encoding.range(text, place.0, place.1);
+    let item = |path: &str| {
+        let value = values.get(path).cloned().flatten();
+        CompletionItem {
+            label: path.to_owned(),
+            kind: Some(CompletionItemKind::VARIABLE),
+            detail: value.or_else(|| plan.map(|_| "not set in this job".to_owned())),
+            documentation: placeholder_meaning(path).map(|meaning| Documentation::String(meaning.to_owned())),
+            text_edit: Some(CompletionTextEdit::Edit(TextEdit::new(range, path.to_owned()))),
+            ..CompletionItem::default()
+        }
+    };
+    placeholder_paths().map(item).collect()
 }
 
 fn booleans() -> Vec<(String, String)> {
@@ -192,8 +275,29 @@ mod tests {
         let (before, after) = text.split_once('|').unwrap();
         let text = format!("{before}{after}");
         let document = trainc_syntax::document::parse(SourceId(0), &text, &mut Problems::default()).unwrap();
-        let items = completions(&document, &text, before.len(), Encoding::Utf8);
+        let items = completions(None, &document, &text, before.len(), Encoding::Utf8);
         items.into_iter().map(|item| item.label).collect()
+    }
+
+    #[test]
+    fn placeholders_are_completed_with_their_meaning() {
+        for inside in ["{{|", "{{ |", "{{ batch.|", "{{ batch.mi| }}", "{{ job.name }}-{{ ba|"] {
+            let found = labels(&format!("job \"x\" {{\n    program \"{inside}\"\n}}\n"));
+            assert!(found.contains(&"batch.micro".to_owned()), "{inside}: {found:?}");
+        }
+        for outside in ["{{ batch.micro }}|", "|{{ batch.micro }}"] {
+            let found = labels(&format!("job \"x\" {{\n    program \"{outside}\"\n}}\n"));
+            assert!(!found.contains(&"batch.micro".to_owned()), "{outside}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn instances_and_models_are_described() {
+        let with_price = describe_instance("ml.p4d.24xlarge", Some("us-west-2"));
+        assert!(with_price.starts_with("8 × ") && with_price.contains(" GiB, $"), "{with_price}");
+        assert_eq!(describe_instance("ml.banana", None), "instance type");
+        assert_eq!(describe_model("gpt2-xl"), "1.56 billion parameters");
+        assert!(describe_model("bert-base-uncased").ends_with(" million parameters"));
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use super::hover::find_row;
 use super::open_document::OpenDocument;
-use super::positions::{Encoding, file_uri};
-use super::problems::location;
+use super::problems::Places;
 use kdl::KdlDocument;
 use lsp_types::{Location, Range};
 use trainc_diag::source::is_file;
@@ -15,25 +14,25 @@ pub(super) fn definition(
     opened: &OpenDocument,
     document: &KdlDocument,
     offset: usize,
-    encoding: Encoding,
+    places: &Places,
 ) -> Option<Location> {
     if let Some((path, ..)) = cursor::placeholder(&opened.text, offset) {
         let plan = opened.compiled.plan.as_ref()?;
         let values = rows(plan, &opened.sources);
-        return location(opened, find_row(&values, path)?.span?, encoding);
+        return places.location(find_row(&values, path)?.span?);
     }
     let cursor = Cursor::at(document, &opened.text, offset);
     let step = cursor.node()?;
     match (step.spec?.name, cursor.part) {
         ("extends", Part::Argument(0, entry)) => {
             let file = layer_file(opened, entry.value().as_string()?)?;
-            Some(Location::new(file_uri(&file).parse().ok()?, Range::default()))
+            Some(Location::new(places.folder.uri(&file).parse().ok()?, Range::default()))
         }
         ("channel", Part::Value(entry)) if entry.name().is_some_and(|name| name.value() == "from") => {
             let storages = &opened.compiled.plan.as_ref()?.job.storage;
             let wanted = entry.value().as_string()?;
             let storage = storages.iter().find(|one| one.name.value().is_some_and(|name| name == wanted))?;
-            location(opened, storage.name.span()?, encoding)
+            places.location(storage.name.span()?)
         }
         _ => None,
     }

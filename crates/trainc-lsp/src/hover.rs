@@ -5,11 +5,13 @@ use super::positions::Encoding;
 use super::prediction;
 use kdl::{KdlDocument, KdlEntry};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
+use trainc_diag::Code;
 use trainc_diag::source::Span;
+use trainc_plan::reference;
 use trainc_report::origins::{OriginRow, rows};
 use trainc_syntax::cursor::{self, Cursor, Part};
-use trainc_syntax::nodes::engines_of;
-use trainc_syntax::spec::{NodeSpec, Prop, Ty};
+use trainc_syntax::nodes::ALLOW;
+use trainc_syntax::spec::NodeSpec;
 
 /// Returns the hover text at a byte of the text.
 pub(super) fn hover(
@@ -17,13 +19,14 @@ pub(super) fn hover(
     document: &KdlDocument,
     offset: usize,
     encoding: Encoding,
+    codes: &[&Code],
 ) -> Option<Hover> {
     let text = &opened.text;
     let values = opened.compiled.plan.as_ref().map(|plan| rows(plan, &opened.sources)).unwrap_or_default();
     let at = Cursor::at(document, text, offset);
     let (words, start, end) = match cursor::placeholder(text, offset) {
         Some((path, start, end)) => (placeholder_hover(&values, path)?, start, end),
-        None => hover_at(opened, &at, &values)?,
+        None => hover_at(opened, &at, &values, codes)?,
     };
     // The name of a node stands for all of its line.
     let line_end =
@@ -51,7 +54,12 @@ fn predicted(opened: &OpenDocument, (start, end): (usize, usize)) -> Option<Stri
     prediction::describe(opened, anchor)
 }
 
-fn hover_at(opened: &OpenDocument, cursor: &Cursor, values: &[OriginRow]) -> Option<(String, usize, usize)> {
+fn hover_at(
+    opened: &OpenDocument,
+    cursor: &Cursor,
+    values: &[OriginRow],
+    codes: &[&Code],
+) -> Option<(String, usize, usize)> {
     let step = cursor.node()?;
     let spec = step.spec?;
     let resolved_values = |entry: &KdlEntry| {
@@ -59,67 +67,54 @@ fn hover_at(opened: &OpenDocument, cursor: &Cursor, values: &[OriginRow]) -> Opt
         let span = Span::new(opened.source, start, end);
         values.iter().filter(|row| row.span == Some(span)).map(resolved).collect::<String>()
     };
-    Some(match cursor.part {
+    let path = path_of(cursor);
+    let (mut words, start, end) = match cursor.part {
         Part::Name => {
             let name = step.node.name().span();
-            let mut words = node_documentation(spec);
-            words.extend(step.node.entries().iter().map(resolved_values));
-            (words, name.offset(), name.offset() + name.len())
+            (
+                reference::describe(&path).unwrap_or_else(|| reference::node(spec)),
+                name.offset(),
+                name.offset() + name.len(),
+            )
         }
         Part::Argument(at, entry) => {
             let (start, end) = cursor::value_range(entry);
-            let arg = spec.arg(at)?;
-            let mut words =
-                format!("`{}` {}: {}\n\n{}", spec.name, arg.name, arg.ty.describe_expected(), spec.doc);
-            words.push_str(&resolved_values(entry));
-            (words, start, end)
+            let page = page_of(spec, entry, codes);
+            (page.or_else(|| reference::describe(&format!("{path}.{}", spec.arg(at)?.name)))?, start, end)
         }
         Part::Key(entry) | Part::Value(entry) => {
             let (start, end) = (entry.span().offset(), cursor::value_range(entry).1);
             let key = entry.name()?.value();
-            let mut words = match spec.prop(key) {
-                Some(prop) => property(prop),
-                None => format!("`{key}=`: {}\n\n{}", spec.free_props.map(Ty::describe_expected)?, spec.doc),
-            };
-            words.push_str(&resolved_values(entry));
-            (words, start, end)
+            let known = spec.prop(key).and_then(|_| reference::describe(&format!("{path}.{key}")));
+            (known.or_else(|| reference::free_property(spec, key))?, start, end)
         }
         Part::Gap | Part::Block => return None,
-    })
+    };
+    match cursor.part {
+        Part::Argument(_, entry) | Part::Key(entry) | Part::Value(entry) => {
+            words.push_str(&resolved_values(entry))
+        }
+        _ => words.extend(step.node.entries().iter().map(resolved_values)),
+    }
+    Some((words, start, end))
 }
 
-/// Renders the documentation of a node.
-pub(super) fn node_documentation(spec: &NodeSpec) -> String {
-    let mut head = spec.name.to_owned();
-    for arg in spec.args {
-        let many = if arg.many { "…" } else { "" };
-        head.push_str(&if arg.required {
-            format!(" <{}>{many}", arg.name)
-        } else {
-            format!(" [{}]", arg.name)
-        });
-    }
-    for prop in spec.props {
-        head.push_str(&if prop.required { format!(" {}=", prop.name) } else { format!(" [{}=]", prop.name) });
-    }
-    if !spec.children.is_empty() || spec.free_children {
-        head.push_str(" { … }");
-    }
-    let mut out = format!("```kdl\n{head}\n```\n\n{}", spec.doc);
-    for arg in spec.args {
-        out.push_str(&format!("\n- {}: {}", arg.name, arg.ty.describe_expected()));
-    }
-    for prop in spec.props {
-        out.push_str(&format!("\n- {}", property(prop).replace("\n\n", ": ")));
-    }
-    if let Some(engines) = engines_of(spec) {
-        out.push_str(&format!("\n\nengines: {}", engines.join(", ")));
-    }
-    out
+/// Returns the path of the node for `trainc explain`: the names from the children of the job on.
+fn path_of(cursor: &Cursor) -> String {
+    let names: Vec<&str> = cursor.steps.iter().map(|step| step.node.name().value()).collect();
+    let inside = match names.as_slice() {
+        ["job" | "env", inside @ ..] if !inside.is_empty() => inside,
+        all => all,
+    };
+    // Valid in every node.
+    let inside = if inside.last() == Some(&"allow") { &["allow"] } else { inside };
+    inside.join(".")
 }
 
-fn property(prop: &Prop) -> String {
-    format!("`{}=` {}\n\n{}", prop.name, prop.ty.describe_expected(), prop.doc)
+/// Returns the page of a code that is accepted: `allow "T0301"`.
+fn page_of(spec: &NodeSpec, entry: &KdlEntry, codes: &[&Code]) -> Option<String> {
+    let code = entry.value().as_string().filter(|_| spec.name == ALLOW.name)?;
+    trainc_diag::find(codes, code).map(|code| code.page.to_owned())
 }
 
 /// Renders the resolved value of the plan.
@@ -128,8 +123,8 @@ fn resolved(row: &OriginRow) -> String {
 }
 
 fn placeholder_hover(values: &[OriginRow], path: &str) -> Option<String> {
-    let row = find_row(values, path)?;
-    Some(format!("`{{{{ {path} }}}}` = {}, from {}", row.value, row.why))
+    let meaning = reference::describe(path)?;
+    Some(find_row(values, path).map_or_else(|| meaning.clone(), |row| format!("{meaning}{}", resolved(row))))
 }
 
 /// Returns the row of the plan for a placeholder's path: `train.lr` is `train.optimizer.lr` there.

@@ -1,8 +1,10 @@
 //! A document that is open in the editor.
 
+use super::positions::{Encoding, Folder};
+use super::problems::Places;
+use super::workspace::{Compilation, Reads};
 use kdl::KdlDocument;
 use lsp_types::Uri;
-use std::rc::Rc;
 use trainc_diag::Problems;
 use trainc_diag::source::{SourceId, SourceMap};
 use trainc_ir::price::describe_origins;
@@ -17,15 +19,31 @@ pub struct OpenDocument {
     pub(super) compiled: Compiled,
     pub(super) sources: SourceMap,
     pub(super) source: SourceId,
+    pub(super) reads: Reads,
+    /// The number of its source map.
+    pub(super) part: u32,
     /// Its problems without those of the comparison with other jobs.
     pub(super) own_problems: Problems,
     /// The sources of the other jobs that its problems point into.
-    pub(super) others: Rc<SourceMap>,
+    pub(super) others: SourceMap,
     /// The day of the server in days since 1970, for the age of prices.
     pub(super) today: Option<i64>,
 }
 
 impl OpenDocument {
+    /// Makes the document of a compiled text.
+    pub(super) fn new(
+        (uri, name): (Uri, String),
+        text: String,
+        compilation: Compilation,
+        part: u32,
+        today: Option<i64>,
+    ) -> Self {
+        let Compilation { compiled, sources, source, reads } = compilation;
+        let (own_problems, others) = (compiled.problems.clone(), SourceMap::default());
+        Self { uri, name, text, compiled, sources, source, reads, part, own_problems, others, today }
+    }
+
     /// Parses the text as far as it is valid.
     pub(super) fn parse(&self) -> Option<KdlDocument> {
         document::parse(self.source, &self.text, &mut Problems::default())
@@ -35,5 +53,11 @@ impl OpenDocument {
     pub(super) fn price_origin(&self) -> Option<String> {
         let plan = self.compiled.plan.as_deref()?;
         describe_origins(plan.instance_prices(), self.today)
+    }
+
+    /// Returns where its spans are.
+    pub(super) fn places<'a>(&'a self, folder: &'a Folder, encoding: Encoding) -> Places<'a> {
+        let sources = [&self.sources, &self.others];
+        Places { folder, encoding, own: (&self.name, self.uri.as_str()), sources }
     }
 }

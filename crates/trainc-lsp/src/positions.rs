@@ -1,4 +1,4 @@
-//! Positions and file URIs of the Language Server Protocol.
+//! Positions and file URIs of the Language Server Protocol, and the names of files in a workspace.
 
 use lsp_types::{Position, PositionEncodingKind, Range};
 use trainc_diag::source::Span;
@@ -80,6 +80,38 @@ impl Encoding {
     }
 }
 
+/// The folder relative to which files are named, as the client writes its path.
+#[derive(Clone, Debug, Default)]
+pub struct Folder(Option<String>);
+
+impl Folder {
+    /// Makes the folder of a path; without one, names are absolute paths.
+    pub fn new(path: Option<&str>) -> Self {
+        Self(path.map(|path| path.trim_end_matches('/').to_owned()))
+    }
+
+    /// Returns the name under which the text of a URI is compiled: a path, relative below the folder, or the
+    /// URI in angle brackets if it is not a file.
+    pub fn name(&self, uri: &str) -> String {
+        let Some(path) = file_path(uri) else { return format!("<{uri}>") };
+        let below = self.0.as_deref().and_then(|folder| path.strip_prefix(folder)?.strip_prefix('/'));
+        below.filter(|below| !below.is_empty()).map_or_else(|| path.clone(), str::to_owned)
+    }
+
+    /// Returns the URI of a name.
+    pub(super) fn uri(&self, name: &str) -> String {
+        match &self.0 {
+            Some(folder) if !is_absolute(name) => file_uri(&format!("{folder}/{name}")),
+            _ => file_uri(name),
+        }
+    }
+}
+
+/// Returns whether a path is absolute, on any system.
+fn is_absolute(path: &str) -> bool {
+    path.starts_with(['/', '\\']) || path.get(1..2) == Some(":")
+}
+
 /// Returns the path of a `file:` URI.
 pub fn file_path(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
@@ -101,7 +133,7 @@ pub fn file_path(uri: &str) -> Option<String> {
 }
 
 /// Returns the `file:` URI of an absolute path.
-pub(super) fn file_uri(path: &str) -> String {
+fn file_uri(path: &str) -> String {
     let path = path.replace('\\', "/");
     let mut out = String::from("file://");
     if !path.starts_with('/') {
@@ -140,5 +172,20 @@ mod tests {
         assert_eq!(file_path(&file_uri(path)).as_deref(), Some(path));
         assert_eq!(file_path("file:///C%3A/a.kdl").as_deref(), Some("C:/a.kdl"));
         assert_eq!(file_path("untitled:Untitled-1"), None);
+    }
+
+    #[test]
+    fn files_are_named_relative_to_the_folder() {
+        let folder = Folder::new(Some("/work/my jobs/"));
+        for (uri, name) in [
+            ("file:///work/my%20jobs/a/b.kdl", "a/b.kdl"),
+            ("file:///work/my%20jobs2/b.kdl", "/work/my jobs2/b.kdl"),
+            ("untitled:Untitled-1", "<untitled:Untitled-1>"),
+        ] {
+            assert_eq!(folder.name(uri), name);
+        }
+        assert_eq!(folder.uri("a/b.kdl"), "file:///work/my%20jobs/a/b.kdl");
+        assert_eq!(folder.uri("/etc/b.kdl"), "file:///etc/b.kdl");
+        assert_eq!(Folder::new(None).name("file:///a.kdl"), "/a.kdl");
     }
 }

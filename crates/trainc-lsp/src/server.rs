@@ -1,40 +1,39 @@
-//! The server: the open documents, and the answers to requests and notifications.
+//! The server: the open documents, the manifests around them, and the answers to requests and notifications.
 
 use super::open_document::OpenDocument;
-use super::positions::{Encoding, file_path};
+use super::positions::{Encoding, Folder, file_path};
+use super::problems::ByFile;
+use super::workspace::{CheckedManifest, Compilation, foreign_sources};
 use super::{code_lens, completion, definition, hover, inlay_hints, problems, symbols};
 use kdl::KdlDocument;
 use lsp_types::{
     CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CodeLensOptions,
-    CodeLensParams, CompletionOptions, CompletionParams, Diagnostic, DidChangeTextDocumentParams,
-    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams,
-    DocumentSymbolResponse, GotoDefinitionParams, HoverParams, HoverProviderCapability, InlayHintParams,
-    OneOf, PublishDiagnosticsParams, ServerCapabilities, TextDocumentPositionParams,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextEdit, Uri,
+    CodeLensParams, CompletionItem, CompletionOptions, CompletionParams, Diagnostic,
+    DidChangeTextDocumentParams, DidChangeWatchedFilesParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DidSaveTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams,
+    DocumentSymbolResponse, FileChangeType, GotoDefinitionParams, HoverParams, HoverProviderCapability,
+    InitializeParams, InlayHintParams, OneOf, PublishDiagnosticsParams, ServerCapabilities,
+    TextDocumentPositionParams, TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions,
+    TextEdit, Uri, WorkspaceEdit,
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::path::PathBuf;
 use trainc_check::{JobSummary, check_across_jobs};
-use trainc_diag::Problems;
 use trainc_diag::source::{SourceId, SourceMap};
-use trainc_plan::Compiled;
-use trainc_syntax::format;
+use trainc_diag::{Code, Problems};
+use trainc_syntax::{document, format};
 
 /// The texts of the editor by their source name: a path, or a name in angle brackets.
 pub type Buffers = BTreeMap<String, String>;
 
 /// Compiles the text of that name, with the open texts in place of the files. The sources go into the given
 /// map.
-pub type Compile<'a> = dyn Fn(&str, &str, &Buffers, SourceMap) -> (Compiled, SourceMap, SourceId) + 'a;
+pub type Compile<'a> = dyn Fn(&str, &str, &Buffers, SourceMap) -> Compilation + 'a;
 
-/// Summarizes the jobs of the manifests around the open texts that are not open themselves, with their
-/// sources in a [`SourceMap::default`].
-pub type SummarizeOthers<'a> = dyn Fn(&Buffers) -> (Vec<JobSummary>, SourceMap) + 'a;
-
-/// The part of a source map that holds the sources of all jobs.
-const ALL_SOURCES: u32 = 1_023;
+/// The source maps of open documents have numbers below this one, those of other manifests from it on.
+pub const FIRST_CLOSED_PART: u32 = 8_192;
 
 /// An error in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,38 +44,92 @@ pub enum RequestError {
     BadParameters(String),
 }
 
+/// What a client can do.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    /// The unit of columns.
+    pub encoding: Encoding,
+    /// Relative to it, files are named.
+    pub folder: Folder,
+    /// Edits may name the version of the document that they are about.
+    pub takes_versioned_edits: bool,
+    /// The commands of the client that a code lens may run.
+    pub commands: Vec<String>,
+}
+
+impl Client {
+    /// Reads what a client says of itself; `folder` is that of the first workspace folder, if there is one.
+    pub fn new(given: &InitializeParams, folder: Option<&str>) -> Self {
+        let capabilities = &given.capabilities;
+        let offered = capabilities.general.as_ref().and_then(|one| one.position_encodings.as_deref());
+        let edits = capabilities.workspace.as_ref().and_then(|one| one.workspace_edit.as_ref());
+        let commands = given.initialization_options.as_ref().and_then(|one| one.get("commands")?.as_array());
+        let names = commands.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        Self {
+            encoding: Encoding::negotiate(offered),
+            folder: Folder::new(folder),
+            takes_versioned_edits: edits.and_then(|one| one.document_changes).unwrap_or_default(),
+            commands: names.collect(),
+        }
+    }
+}
+
+/// What a notification changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// The names of files and open texts that have another content, or exist since or no longer.
+    pub names: Vec<String>,
+    /// Other manifests may exist.
+    pub is_list_outdated: bool,
+}
+
+/// An open text.
+struct OpenText {
+    uri: Uri,
+    version: i32,
+    text: String,
+}
+
 /// The language server.
 pub struct Server<'a> {
     compile: &'a Compile<'a>,
-    summarize_others: &'a SummarizeOthers<'a>,
-    encoding: Encoding,
+    client: Client,
     today: Option<i64>,
+    /// The codes whose pages are shown.
+    codes: &'static [&'static Code],
     /// The open texts by their URI.
-    texts: BTreeMap<String, (Uri, String)>,
+    texts: BTreeMap<String, OpenText>,
     /// The compiled documents by their URI.
     documents: BTreeMap<String, OpenDocument>,
-    /// The jobs around the open texts, as of the last file that was opened, saved or closed.
-    others: (Vec<JobSummary>, SourceMap),
-    /// The files with published problems.
-    published: BTreeSet<String>,
+    /// The URIs of open texts to compile.
+    outdated: BTreeSet<String>,
+    /// The manifests that are not open, by name.
+    closed: BTreeMap<String, CheckedManifest>,
+    /// The problems of these, as of the last change of the set.
+    closed_diagnostics: ByFile,
+    is_closed_outdated: bool,
+    /// The files in which open documents have problems.
+    files_of_open: BTreeSet<String>,
+    /// The published problems by file, with the version of open ones.
+    published: BTreeMap<String, (Option<i32>, Vec<Diagnostic>)>,
 }
 
 impl<'a> Server<'a> {
     /// Makes a server without open documents.
-    pub fn new(
-        compile: &'a Compile<'a>,
-        summarize_others: &'a SummarizeOthers<'a>,
-        encoding: Encoding,
-    ) -> Self {
+    pub fn new(compile: &'a Compile<'a>, client: Client) -> Self {
         Self {
             compile,
-            summarize_others,
-            encoding,
+            client,
             today: None,
+            codes: &[],
             texts: BTreeMap::new(),
             documents: BTreeMap::new(),
-            others: (Vec::new(), SourceMap::default()),
-            published: BTreeSet::new(),
+            outdated: BTreeSet::new(),
+            closed: BTreeMap::new(),
+            closed_diagnostics: ByFile::new(),
+            is_closed_outdated: false,
+            files_of_open: BTreeSet::new(),
+            published: BTreeMap::new(),
         }
     }
 
@@ -86,10 +139,17 @@ impl<'a> Server<'a> {
         Self { today, ..self }
     }
 
+    /// Sets the codes whose pages a hover shows.
+    #[must_use]
+    pub fn codes(self, codes: &'static [&'static Code]) -> Self {
+        Self { codes, ..self }
+    }
+
     /// Returns the capabilities of the server.
     pub fn capabilities(&self) -> ServerCapabilities {
+        let triggers = ["\"", "=", " ", "{", "."];
         ServerCapabilities {
-            position_encoding: Some(self.encoding.kind()),
+            position_encoding: Some(self.client.encoding.kind()),
             text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
                 open_close: Some(true),
                 change: Some(TextDocumentSyncKind::FULL),
@@ -98,7 +158,7 @@ impl<'a> Server<'a> {
             })),
             hover_provider: Some(HoverProviderCapability::Simple(true)),
             completion_provider: Some(CompletionOptions {
-                trigger_characters: Some(vec!["\"".to_owned(), "=".to_owned(), " ".to_owned()]),
+                trigger_characters: Some(triggers.map(str::to_owned).to_vec()),
                 ..CompletionOptions::default()
             }),
             definition_provider: Some(OneOf::Left(true)),
@@ -114,130 +174,183 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Handles a notification; returns the changed problems, file by file.
-    pub fn notify(&mut self, method: &str, parameters: Value) -> Vec<PublishDiagnosticsParams> {
-        let mut changed = None;
-        match method {
-            "textDocument/didOpen" => {
-                let Ok(given) = parse_parameters::<DidOpenTextDocumentParams>(parameters) else {
-                    return Vec::new();
-                };
-                let document = given.text_document;
-                self.texts.insert(document.uri.as_str().to_owned(), (document.uri, document.text));
-            }
-            "textDocument/didChange" => {
-                let Ok(given) = parse_parameters::<DidChangeTextDocumentParams>(parameters) else {
-                    return Vec::new();
-                };
-                let text = given.content_changes.into_iter().next_back().map(|change| change.text);
-                let open = self.texts.get_mut(given.text_document.uri.as_str());
-                let (Some(text), Some((_, open))) = (text, open) else { return Vec::new() };
-                *open = text;
-                changed = Some(given.text_document.uri);
-            }
-            "textDocument/didClose" => {
-                let Ok(given) = parse_parameters::<DidCloseTextDocumentParams>(parameters) else {
-                    return Vec::new();
-                };
-                self.texts.remove(given.text_document.uri.as_str());
-            }
-            // A file on disk may have changed: a layer, a source directory, a model's config.
-            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {}
-            _ => return Vec::new(),
-        }
-        // While the user types, only open texts change.
-        if method != "textDocument/didChange" {
-            self.others = (self.summarize_others)(&self.buffers());
-        }
-        self.compile_all(changed.as_ref());
-        self.check_across_jobs();
-        self.changed_diagnostics()
+    /// Handles a notification. Nothing is compiled before [`Self::settle`], so that of several changes only
+    /// the last costs.
+    pub fn notify(&mut self, method: &str, parameters: Value) -> Changed {
+        self.apply(method, parameters).unwrap_or_default()
     }
 
-    /// Compiles the open texts. If only one has changed, those that do not have it as a layer are kept as
-    /// they are.
-    fn compile_all(&mut self, changed: Option<&Uri>) {
-        let buffers = self.buffers();
-        let mut before = std::mem::take(&mut self.documents);
-        // Another file than a manifest may be read without being a source.
-        let changed = changed.map(buffer_name).filter(|name| name.ends_with(".kdl"));
-        let mut kept = |key: &String| {
-            let changed = changed.as_ref()?;
-            let mut document = before.remove(key)?;
-            if document.name == *changed
-                || document.sources.iter().any(|(_, source)| *source.name == **changed)
-            {
-                return None;
+    fn apply(&mut self, method: &str, parameters: Value) -> Option<Changed> {
+        let name = |uri: &Uri| self.client.folder.name(uri.as_str());
+        Some(match method {
+            "textDocument/didOpen" => {
+                let document = parse::<DidOpenTextDocumentParams>(parameters)?.text_document;
+                let changed = Changed { names: vec![name(&document.uri)], is_list_outdated: true };
+                let key = document.uri.as_str().to_owned();
+                let open = OpenText { uri: document.uri, version: document.version, text: document.text };
+                self.outdated.insert(key.clone());
+                self.texts.insert(key, open);
+                self.is_closed_outdated = true;
+                changed
             }
-            document.compiled.problems.clone_from(&document.own_problems);
-            Some(document)
-        };
-        let others = Rc::new(SourceMap::default());
-        self.documents = (1..)
-            .zip(&self.texts)
-            .map(|(part, (key, (uri, text)))| {
-                if let Some(document) = kept(key) {
-                    return (key.clone(), document);
+            "textDocument/didChange" => {
+                let given = parse::<DidChangeTextDocumentParams>(parameters)?;
+                let text = given.content_changes.into_iter().next_back()?.text;
+                let key = given.text_document.uri.as_str();
+                let open = self.texts.get_mut(key)?;
+                (open.text, open.version) = (text, given.text_document.version);
+                self.outdated.insert(key.to_owned());
+                Changed { names: vec![name(&given.text_document.uri)], is_list_outdated: false }
+            }
+            "textDocument/didClose" => {
+                let uri = parse::<DidCloseTextDocumentParams>(parameters)?.text_document.uri;
+                self.texts.remove(uri.as_str())?;
+                self.documents.remove(uri.as_str());
+                self.outdated.remove(uri.as_str());
+                self.is_closed_outdated = true;
+                Changed { names: vec![name(&uri)], is_list_outdated: true }
+            }
+            // A client may not watch files, and anything on disk may have changed meanwhile.
+            "textDocument/didSave" => {
+                let uri = parse::<DidSaveTextDocumentParams>(parameters)?.text_document.uri;
+                self.outdated.extend(self.texts.keys().cloned());
+                Changed { names: vec![name(&uri)], is_list_outdated: true }
+            }
+            "workspace/didChangeWatchedFiles" => {
+                let changes = parse::<DidChangeWatchedFilesParams>(parameters)?.changes;
+                Changed {
+                    names: changes.iter().map(|change| name(&change.uri)).collect(),
+                    is_list_outdated: changes.iter().any(|change| change.typ != FileChangeType::CHANGED),
                 }
-                let name = buffer_name(uri);
-                let (compiled, sources, source) =
-                    (self.compile)(&name, text, &buffers, SourceMap::with_part_number(part));
-                let (uri, text, others) = (uri.clone(), text.clone(), Rc::clone(&others));
-                let own_problems = compiled.problems.clone();
-                let today = self.today;
-                let document =
-                    OpenDocument { uri, name, text, compiled, sources, source, own_problems, others, today };
-                (key.clone(), document)
-            })
-            .collect();
+            }
+            _ => return None,
+        })
+    }
+
+    /// Notes that these files changed, by their canonical paths.
+    pub fn files_changed(&mut self, paths: &[PathBuf]) {
+        let affected = |document: &OpenDocument| paths.iter().any(|path| document.reads.include(path));
+        let found = self.documents.iter().filter(|(_, document)| affected(document));
+        self.outdated.extend(found.map(|(key, _)| key.clone()));
+    }
+
+    /// Replaces manifests that are not open; `None` for those that are not there any more.
+    pub fn replace_closed(&mut self, checked: impl IntoIterator<Item = (String, Option<CheckedManifest>)>) {
+        for (name, manifest) in checked {
+            match manifest {
+                Some(manifest) => self.closed.insert(name, manifest),
+                None => self.closed.remove(&name),
+            };
+        }
+        self.is_closed_outdated = true;
+    }
+
+    /// Compiles what changed; returns the changed problems, file by file.
+    pub fn settle(&mut self) -> Vec<PublishDiagnosticsParams> {
+        if self.outdated.is_empty() && !self.is_closed_outdated {
+            return Vec::new();
+        }
+        self.compile_outdated();
+        let is_closed_outdated = std::mem::take(&mut self.is_closed_outdated);
+        if is_closed_outdated {
+            let open: BTreeSet<String> = self.buffers().into_keys().collect();
+            self.closed.retain(|name, _| !open.contains(name));
+        }
+        self.check_across_jobs(is_closed_outdated);
+        self.changed_diagnostics(is_closed_outdated)
+    }
+
+    /// Compiles the open texts that changed, or whose files did.
+    fn compile_outdated(&mut self) {
+        let buffers = self.buffers();
+        for key in std::mem::take(&mut self.outdated) {
+            let Some(OpenText { uri, text, .. }) = self.texts.get(&key) else { continue };
+            let before = self.documents.remove(&key).map(|document| document.part);
+            let is_taken = |part: &u32| self.documents.values().any(|document| document.part == *part);
+            let part = before.or_else(|| (1..FIRST_CLOSED_PART).find(|part| !is_taken(part)));
+            let part = part.unwrap_or(FIRST_CLOSED_PART - 1);
+            let name = self.client.folder.name(uri.as_str());
+            let compilation = (self.compile)(&name, text, &buffers, SourceMap::with_part_number(part));
+            let document =
+                OpenDocument::new((uri.clone(), name), text.clone(), compilation, part, self.today);
+            self.documents.insert(key, document);
+        }
     }
 
     /// Returns the open texts by name.
-    fn buffers(&self) -> Buffers {
-        self.texts.values().map(|(uri, text)| (buffer_name(uri), text.clone())).collect()
+    pub fn buffers(&self) -> Buffers {
+        let name = |open: &OpenText| self.client.folder.name(open.uri.as_str());
+        self.texts.values().map(|open| (name(open), open.text.clone())).collect()
     }
 
     /// Compares the open jobs with each other and with the jobs around them, which come first: a problem
-    /// belongs to the later of two jobs, and so to the one that is open.
-    fn check_across_jobs(&mut self) {
+    /// belongs to the later of two jobs, and so to the one that is open. Those of the other manifests change
+    /// only with the set of them.
+    fn check_across_jobs(&mut self, is_closed_outdated: bool) {
+        let (folder, encoding) = (&self.client.folder, self.client.encoding);
         let summaries: Vec<JobSummary> =
             self.documents.values().map(|opened| JobSummary::new(&opened.name, &opened.compiled)).collect();
-        let mut discarded: Vec<Problems> = vec![Problems::default(); self.others.0.len()];
-        let opened = self.documents.values_mut().map(|opened| &mut opened.compiled.problems);
-        check_across_jobs(self.others.0.iter().zip(&mut discarded).chain(summaries.iter().zip(opened)));
-        let mut all = SourceMap::with_part_number(ALL_SOURCES);
-        all.absorb(self.others.1.clone());
-        self.documents.values().for_each(|opened| all.absorb(opened.sources.clone()));
-        let all = Rc::new(all);
-        self.documents.values_mut().for_each(|opened| opened.others = Rc::clone(&all));
-    }
-
-    /// Returns the problems of all files; files without problems now are included once, with an empty list.
-    fn changed_diagnostics(&mut self) -> Vec<PublishDiagnosticsParams> {
-        let mut files: BTreeMap<String, Vec<Diagnostic>> =
-            std::mem::take(&mut self.published).into_iter().map(|uri| (uri, Vec::new())).collect();
-        for opened in self.documents.values() {
-            for (uri, found) in problems::diagnostics_by_file(opened, self.encoding) {
-                // An editor may use another form of the URI of an open file.
-                let same = self
-                    .documents
-                    .values()
-                    .find(|other| file_path(&uri).is_some_and(|path| other.name == path));
-                let uri = same.map_or(uri, |other| other.uri.as_str().to_owned());
-                let list = files.entry(uri).or_default();
-                for one in found {
-                    if !list.contains(&one) {
-                        list.push(one);
-                    }
-                }
+        let mut of_closed: Vec<Problems> = if is_closed_outdated {
+            self.closed.values().map(|manifest| manifest.own_problems().clone()).collect()
+        } else {
+            vec![Problems::default(); self.closed.len()]
+        };
+        let opened = self.documents.values_mut().map(|opened| {
+            opened.compiled.problems.clone_from(&opened.own_problems);
+            &mut opened.compiled.problems
+        });
+        let closed = self.closed.values().map(|manifest| &manifest.summary);
+        check_across_jobs(closed.zip(&mut of_closed).chain(summaries.iter().zip(opened)));
+        let all = self.closed.values().map(|manifest| &manifest.sources);
+        let all = all.chain(self.documents.values().map(|opened| &opened.sources));
+        let foreign =
+            |opened: &OpenDocument| foreign_sources(&opened.compiled.problems, &opened.sources, all.clone());
+        let others: Vec<SourceMap> = self.documents.values().map(foreign).collect();
+        if is_closed_outdated {
+            self.closed_diagnostics = ByFile::new();
+            let uris = ClientUris::new(self.documents.values());
+            for (manifest, problems) in self.closed.values().zip(&of_closed) {
+                let found = manifest.diagnostics_with(problems, folder, encoding, all.clone());
+                uris.merge(&mut self.closed_diagnostics, found);
             }
         }
-        self.published =
-            files.iter().filter(|(_, list)| !list.is_empty()).map(|(uri, _)| uri.clone()).collect();
-        files
-            .into_iter()
-            .filter_map(|(uri, list)| Some(PublishDiagnosticsParams::new(uri.parse().ok()?, list, None)))
-            .collect()
+        for (opened, others) in self.documents.values_mut().zip(others) {
+            opened.others = others;
+        }
+    }
+
+    /// Returns the problems of all files whose problems or version changed.
+    fn changed_diagnostics(&mut self, is_closed_outdated: bool) -> Vec<PublishDiagnosticsParams> {
+        let uris = ClientUris::new(self.documents.values());
+        let mut files = ByFile::new();
+        for opened in self.documents.values() {
+            let places = opened.places(&self.client.folder, self.client.encoding);
+            uris.merge(&mut files, places.diagnostics_by_file(opened.compiled.own_problems()));
+        }
+        let now: BTreeSet<String> = files.keys().cloned().collect();
+        let mut uris: BTreeSet<String> = std::mem::replace(&mut self.files_of_open, now);
+        uris.extend(files.keys().cloned());
+        if is_closed_outdated {
+            uris.extend(self.closed_diagnostics.keys().chain(self.published.keys()).cloned());
+        }
+        let mut out = Vec::new();
+        for uri in uris {
+            let mut list = self.closed_diagnostics.get(&uri).cloned().unwrap_or_default();
+            merge_lists(&mut list, files.remove(&uri).unwrap_or_default());
+            let version = self.texts.get(&uri).map(|open| open.version);
+            let is_new = match self.published.get(&uri) {
+                Some((published, before)) => *published != version || *before != list,
+                None => version.is_some() || !list.is_empty(),
+            };
+            let Some(parsed) = uri.parse().ok().filter(|_| is_new) else { continue };
+            out.push(PublishDiagnosticsParams::new(parsed, list.clone(), version));
+            if list.is_empty() && version.is_none() {
+                self.published.remove(&uri);
+            } else {
+                self.published.insert(uri, (version, list));
+            }
+        }
+        out
     }
 
     /// Answers a request.
@@ -245,54 +358,58 @@ impl<'a> Server<'a> {
         match method {
             "textDocument/hover" => {
                 let at = parse_parameters::<HoverParams>(parameters)?.text_document_position_params;
-                json(self.with_document_at(&at, |opened, document, offset| {
-                    hover::hover(opened, document, offset, self.encoding)
+                to_json(self.with_document_at(&at, |opened, document, offset| {
+                    hover::hover(opened, document, offset, self.client.encoding, self.codes)
                 }))
             }
             "textDocument/completion" => {
                 let at = parse_parameters::<CompletionParams>(parameters)?.text_document_position;
-                json(self.with_document_at(&at, |opened, document, offset| {
-                    Some(completion::completions(document, &opened.text, offset, self.encoding))
-                }))
+                to_json(self.completions(&at))
             }
             "textDocument/definition" => {
                 let at = parse_parameters::<GotoDefinitionParams>(parameters)?.text_document_position_params;
-                json(self.with_document_at(&at, |opened, document, offset| {
-                    definition::definition(opened, document, offset, self.encoding)
+                to_json(self.with_document_at(&at, |opened, document, offset| {
+                    definition::definition(opened, document, offset, &self.places(opened))
                 }))
             }
             "textDocument/documentSymbol" => {
                 let uri = parse_parameters::<DocumentSymbolParams>(parameters)?.text_document.uri;
                 let opened = self.documents.get(uri.as_str());
-                json(opened.and_then(|opened| {
-                    let found = symbols::symbols(&opened.parse()?, &opened.text, self.encoding);
+                to_json(opened.and_then(|opened| {
+                    let found = symbols::symbols(&opened.parse()?, &opened.text, self.client.encoding);
                     Some(DocumentSymbolResponse::Nested(found))
                 }))
             }
             "textDocument/formatting" => {
                 let uri = parse_parameters::<DocumentFormattingParams>(parameters)?.text_document.uri;
-                json(self.documents.get(uri.as_str()).and_then(|opened| self.formatted(opened)))
+                to_json(self.documents.get(uri.as_str()).and_then(|opened| self.formatted(opened)))
             }
             "textDocument/codeAction" => {
                 let given = parse_parameters::<CodeActionParams>(parameters)?;
                 let opened = self.documents.get(given.text_document.uri.as_str());
                 let buffers = self.buffers();
-                json(opened.map(|opened| {
-                    let compile =
-                        |text: &str| (self.compile)(&opened.name, text, &buffers, SourceMap::default()).0;
-                    problems::actions(opened, given.range, self.encoding, &compile)
+                to_json(opened.map(|opened| {
+                    let compile = |text: &str| {
+                        (self.compile)(&opened.name, text, &buffers, SourceMap::default()).compiled
+                    };
+                    let edit = |uri: &Uri, edit: TextEdit| self.edit(uri, &edit);
+                    problems::actions(opened, given.range, &self.places(opened), &compile, &edit)
                 }))
             }
             "textDocument/inlayHint" => {
                 let given = parse_parameters::<InlayHintParams>(parameters)?;
                 let opened = self.documents.get(given.text_document.uri.as_str());
                 let all = self.documents.values();
-                json(opened.map(|opened| inlay_hints::inlay_hints(opened, all, given.range, self.encoding)))
+                to_json(
+                    opened.map(|opened| {
+                        inlay_hints::inlay_hints(opened, all, given.range, self.client.encoding)
+                    }),
+                )
             }
             "textDocument/codeLens" => {
                 let uri = parse_parameters::<CodeLensParams>(parameters)?.text_document.uri;
                 let opened = self.documents.get(uri.as_str());
-                json(opened.map(|opened| code_lens::code_lenses(opened, self.encoding)))
+                to_json(opened.map(|opened| code_lens::code_lenses(opened, &self.client)))
             }
             _ => Err(RequestError::UnknownMethod(method.to_owned())),
         }
@@ -305,7 +422,34 @@ impl<'a> Server<'a> {
     ) -> Option<T> {
         let opened = self.documents.get(at.text_document.uri.as_str())?;
         let document = opened.parse().unwrap_or_default();
-        answer(opened, &document, self.encoding.offset(&opened.text, at.position))
+        answer(opened, &document, self.client.encoding.offset(&opened.text, at.position))
+    }
+
+    fn places<'s>(&'s self, opened: &'s OpenDocument) -> problems::Places<'s> {
+        opened.places(&self.client.folder, self.client.encoding)
+    }
+
+    /// Returns the completions in the text as it is, with the values of the last compiled plan: whoever types
+    /// waits for no compilation.
+    fn completions(&self, at: &TextDocumentPositionParams) -> Option<Vec<CompletionItem>> {
+        let open = self.texts.get(at.text_document.uri.as_str())?;
+        let document = document::parse(SourceId(0), &open.text, &mut Problems::default()).unwrap_or_default();
+        let opened = self.documents.get(at.text_document.uri.as_str());
+        let offset = self.client.encoding.offset(&open.text, at.position);
+        Some(completion::completions(opened, &document, &open.text, offset, self.client.encoding))
+    }
+
+    /// Returns an edit of a file, with the version of the text that it is about if the client takes it.
+    fn edit(&self, uri: &Uri, edit: &TextEdit) -> Option<WorkspaceEdit> {
+        // Built as JSON, because the map of the type is unordered.
+        let edit = if self.client.takes_versioned_edits {
+            let version = self.texts.get(uri.as_str()).map(|open| open.version);
+            let document = json!({"uri": uri, "version": version});
+            json!({"documentChanges": [{"textDocument": document, "edits": [edit]}]})
+        } else {
+            json!({"changes": {uri.as_str(): [edit]}})
+        };
+        serde_json::from_value(edit).ok()
     }
 
     /// Formats the whole text; `None` while it has syntax errors.
@@ -314,19 +458,45 @@ impl<'a> Server<'a> {
         if new == opened.text {
             return Some(Vec::new());
         }
-        Some(vec![TextEdit::new(self.encoding.range(&opened.text, 0, opened.text.len()), new)])
+        Some(vec![TextEdit::new(self.client.encoding.range(&opened.text, 0, opened.text.len()), new)])
     }
 }
 
-/// Returns the name under which the text of a URI is compiled.
-fn buffer_name(uri: &Uri) -> String {
-    file_path(uri.as_str()).unwrap_or_else(|| format!("<{}>", uri.as_str()))
+/// The URIs of open files as the client writes them, by path: it may use another form than the server.
+struct ClientUris<'a>(BTreeMap<String, &'a str>);
+
+impl<'a> ClientUris<'a> {
+    fn new(documents: impl Iterator<Item = &'a OpenDocument>) -> Self {
+        let uris = documents.map(|opened| opened.uri.as_str());
+        Self(uris.filter_map(|uri| Some((file_path(uri)?, uri))).collect())
+    }
+
+    /// Adds problems of one manifest, each once: several manifests have those of a common layer.
+    fn merge(&self, files: &mut ByFile, found: ByFile) {
+        for (uri, list) in found {
+            let same = file_path(&uri).and_then(|path| self.0.get(&path));
+            let uri = same.map_or(uri, |uri| (*uri).to_owned());
+            merge_lists(files.entry(uri).or_default(), list);
+        }
+    }
+}
+
+fn merge_lists(list: &mut Vec<Diagnostic>, more: Vec<Diagnostic>) {
+    for one in more {
+        if !list.contains(&one) {
+            list.push(one);
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(parameters: Value) -> Option<T> {
+    serde_json::from_value(parameters).ok()
 }
 
 fn parse_parameters<T: DeserializeOwned>(parameters: Value) -> Result<T, RequestError> {
     serde_json::from_value(parameters).map_err(|error| RequestError::BadParameters(error.to_string()))
 }
 
-fn json<T: serde::Serialize>(answer: Option<T>) -> Result<Value, RequestError> {
+fn to_json<T: serde::Serialize>(answer: Option<T>) -> Result<Value, RequestError> {
     serde_json::to_value(answer).map_err(|error| RequestError::BadParameters(error.to_string()))
 }

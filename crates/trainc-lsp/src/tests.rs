@@ -1,10 +1,13 @@
 //! The server's answers about texts in memory.
 
-use super::{Buffers, Encoding, Server};
-use lsp_types::NumberOrString;
+use super::{
+    Buffers, CheckedManifest, Client, Compilation, Encoding, FIRST_CLOSED_PART, Folder, Reads, Server,
+};
+use lsp_types::{NumberOrString, PublishDiagnosticsParams};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use trainc_check::compile;
-use trainc_diag::source::{SourceId, SourceMap};
+use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_ir::SourceTree;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
@@ -13,12 +16,16 @@ use trainc_plan::{Compiled, Options, ReadError, World};
 const STARTER: &str = include_str!("../../../examples/starter/trainc.kdl");
 
 /// Layers are the open texts; there are no other files.
-struct Texts<'a>(&'a Buffers);
+struct Texts<'a> {
+    buffers: &'a Buffers,
+    reads: Reads,
+}
 
 impl LayerLoader for Texts<'_> {
     fn read_layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let name = format!("/jobs/{path}");
-        let text = self.0.get(&name).cloned().ok_or(ReadError::NotFound)?;
+        self.reads.add_file(PathBuf::from(&name));
+        let text = self.buffers.get(&name).cloned().ok_or(ReadError::NotFound)?;
         Ok(LoadedLayer { identity: name.clone(), name, text })
     }
 
@@ -37,30 +44,95 @@ impl World for Texts<'_> {
     }
 }
 
-fn compile_text(
-    name: &str,
-    text: &str,
-    buffers: &Buffers,
-    mut sources: SourceMap,
-) -> (Compiled, SourceMap, SourceId) {
+fn compilation(name: &str, text: &str, buffers: &Buffers, mut sources: SourceMap) -> Compilation {
     let source = sources.add(name, text);
     let options = Options { today: "2026-11-24".to_owned(), ..Options::default() };
-    let compiled = compile(source, text, &options, &mut Texts(buffers), &mut sources);
-    (compiled, sources, source)
+    let mut world = Texts { buffers, reads: Reads::default() };
+    let compiled = compile(source, text, &options, &mut world, &mut sources);
+    Compilation { compiled, sources, source, reads: world.reads }
 }
 
-fn no_others(_: &Buffers) -> (Vec<trainc_check::JobSummary>, SourceMap) {
-    (Vec::new(), SourceMap::default())
+fn compile_text(text: &str) -> Compiled {
+    compilation("/jobs/a.kdl", text, &Buffers::new(), SourceMap::default()).compiled
 }
 
 /// A server with these open texts of the directory `/jobs`.
 fn server(encoding: Encoding, texts: &[(&str, &str)]) -> Server<'static> {
-    let mut server = Server::new(&compile_text, &no_others, encoding);
+    let mut server = Server::new(&compilation, Client { encoding, ..Client::default() });
     for (name, text) in texts {
         let document = json!({"uri": uri(name), "languageId": "kdl", "version": 1, "text": text});
-        server.notify("textDocument/didOpen", json!({"textDocument": document}));
+        tell(&mut server, "textDocument/didOpen", json!({"textDocument": document}));
     }
     server
+}
+
+/// Tells the server, as the session does: files that it read may have changed. Returns what is published.
+fn tell(server: &mut Server, method: &str, parameters: Value) -> Vec<PublishDiagnosticsParams> {
+    let changed = server.notify(method, parameters);
+    server.files_changed(&changed.names.iter().map(PathBuf::from).collect::<Vec<_>>());
+    server.settle()
+}
+
+/// A manifest that is not open.
+fn closed(name: &str, text: &str, part: u32) -> (String, Option<CheckedManifest>) {
+    let sources = SourceMap::with_part_number(FIRST_CLOSED_PART + part);
+    let compilation = compilation(name, text, &Buffers::new(), sources);
+    let checked = CheckedManifest::new(name.to_owned(), compilation, &Folder::default(), Encoding::Utf16);
+    (name.to_owned(), Some(checked))
+}
+
+fn codes(published: &[PublishDiagnosticsParams], name: &str) -> Vec<String> {
+    let file = published.iter().find(|file| file.uri.as_str() == uri(name));
+    let codes = file.into_iter().flat_map(|file| &file.diagnostics).map(|one| match &one.code {
+        Some(NumberOrString::String(code)) => code.clone(),
+        _ => String::new(),
+    });
+    codes.collect()
+}
+
+#[test]
+fn manifests_that_are_not_open_have_problems() {
+    let broken = STARTER.replace("micro-batch", "micro-batchh");
+    let mut server = server(Encoding::Utf16, &[]);
+    server.replace_closed([closed("/jobs/b.kdl", &broken, 0), closed("/jobs/c.kdl", STARTER, 1)]);
+    let published = server.settle();
+    assert!(codes(&published, "b.kdl").contains(&"T0120".to_owned()), "{published:?}");
+    // The later of the two with the same name, with the place of the other.
+    assert!(codes(&published, "c.kdl").contains(&"T0142".to_owned()), "{published:?}");
+    let of_c = published.iter().find(|file| file.uri.as_str() == uri("c.kdl")).unwrap();
+    let related = of_c.diagnostics.iter().find_map(|one| one.related_information.as_ref()).unwrap();
+    assert_eq!(related[0].location.uri.as_str(), uri("b.kdl"));
+    assert!(of_c.version.is_none() && server.settle().is_empty());
+    // An open one has its problems from its text, under its version.
+    let document = json!({"uri": uri("b.kdl"), "languageId": "kdl", "version": 7, "text": STARTER});
+    let published = tell(&mut server, "textDocument/didOpen", json!({"textDocument": document}));
+    assert_eq!(published.iter().find(|file| file.uri.as_str() == uri("b.kdl")).unwrap().version, Some(7));
+    assert!(codes(&published, "b.kdl").contains(&"T0142".to_owned()), "{published:?}");
+    assert!(!codes(&published, "b.kdl").contains(&"T0120".to_owned()), "{published:?}");
+    assert!(!codes(&published, "c.kdl").contains(&"T0142".to_owned()), "{published:?}");
+    // Gone: nothing is left of it.
+    server.replace_closed([("/jobs/c.kdl".to_owned(), None)]);
+    let published = server.settle();
+    assert_eq!(codes(&published, "c.kdl"), Vec::<String>::new());
+    assert!(!codes(&published, "b.kdl").contains(&"T0142".to_owned()), "{published:?}");
+}
+
+#[test]
+fn edits_and_lenses_are_what_the_client_takes() {
+    let text = STARTER.replace("micro-batch", "micro-batchh");
+    let client =
+        Client { takes_versioned_edits: true, commands: vec!["trainc.plan".to_owned()], ..Client::default() };
+    let mut server = Server::new(&compilation, client);
+    let document = json!({"uri": uri("a.kdl"), "languageId": "kdl", "version": 3, "text": text});
+    tell(&mut server, "textDocument/didOpen", json!({"textDocument": document}));
+    let action = ask(&server, "codeAction", "a.kdl").remove(0);
+    let edit = &action["edit"]["documentChanges"][0];
+    assert_eq!(edit["textDocument"], json!({"uri": uri("a.kdl"), "version": 3}));
+    assert_eq!(edit["edits"][0]["newText"], "micro-batch");
+    let lenses = ask(&server, "codeLens", "a.kdl");
+    let commands: Vec<&Value> = lenses.iter().map(|lens| &lens["command"]["command"]).collect();
+    assert_eq!(commands, ["", "trainc.plan"]);
+    assert_eq!(lenses[1]["command"]["arguments"], json!([uri("a.kdl")]));
 }
 
 fn uri(name: &str) -> String {
@@ -104,7 +176,7 @@ fn applied(server: &Server, name: &str, text: &str, title: &str) -> String {
 
 /// Returns the figures of a text as the plan has them: time, cost, memory.
 fn figures(text: &str) -> [String; 3] {
-    let prediction = compile_text("/jobs/a.kdl", text, &Buffers::new(), SourceMap::default()).0.prediction;
+    let prediction = compile_text(text).prediction;
     let (run, memory) = (prediction.run.unwrap(), prediction.memory.unwrap());
     let gib = |bytes: f64| text::short_number((bytes / (1u64 << 30) as f64 * 10.0).round() / 10.0);
     [
@@ -140,7 +212,7 @@ fn figures_stand_beside_the_values_that_decide_them() {
         assert_eq!(of("steps 1000"), format!("{time}, {cost}"), "{found:?}");
         assert_eq!(!of("shard-degree 4").is_empty(), text.contains("shard-degree 4"), "{found:?}");
         let lenses = ask(&server, "codeLens", "a.kdl");
-        let plan = compile_text("/jobs/a.kdl", &text, &Buffers::new(), SourceMap::default()).0.plan.unwrap();
+        let plan = compile_text(&text).plan.unwrap();
         let date = plan.price().unwrap().date.clone().unwrap();
         assert_eq!(lenses[0]["command"]["title"], format!("{time}, {cost} (price of {date}), {memory}"));
     }
@@ -249,7 +321,7 @@ fn dollars_have_a_bound_and_a_date() {
     let spot = STARTER.replace("max-run \"4h\"", "max-run \"4h\"\n        spot max-wait=\"8h\"");
     let open = server(Encoding::Utf16, &[("a.kdl", &spot)]);
     let lens = ask(&open, "codeLens", "a.kdl")[0]["command"]["title"].as_str().unwrap().to_owned();
-    let compiled = compile_text("/jobs/a.kdl", &spot, &Buffers::new(), SourceMap::default()).0;
+    let compiled = compile_text(&spot);
     let (run, price) = (compiled.prediction.run.unwrap(), compiled.plan.unwrap().price().unwrap().clone());
     assert_eq!(run.cost_usd, None);
     let usd: f64 = lens.split('$').nth(1).unwrap().split(" on demand").next().unwrap().parse().unwrap();
@@ -266,9 +338,9 @@ fn dollars_have_a_bound_and_a_date() {
         "{of_nodes}"
     );
     // Far from the day of the price.
-    let mut late = Server::new(&compile_text, &no_others, Encoding::Utf16).today(Some(40_000));
+    let mut late = Server::new(&compilation, Client::default()).today(Some(40_000));
     let document = json!({"uri": uri("a.kdl"), "languageId": "kdl", "version": 1, "text": STARTER});
-    late.notify("textDocument/didOpen", json!({"textDocument": document}));
+    tell(&mut late, "textDocument/didOpen", json!({"textDocument": document}));
     let lens = ask(&late, "codeLens", "a.kdl")[0]["command"]["title"].as_str().unwrap().to_owned();
     assert!(lens.contains(&format!(" (price of {date}, ")) && lens.contains(" days old), "), "{lens}");
 }
@@ -282,7 +354,7 @@ fn what_a_help_says_to_type_is_an_action() {
         let edited = applied(&open, "a.kdl", &text, "add what is missing");
         assert!(edited.contains(&format!("    region \"us-west-2\"{end}    cluster ")), "{edited}");
         assert_eq!(edited.matches('\n').count(), edited.matches(end).count(), "{edited:?}");
-        let after = compile_text("/jobs/a.kdl", &edited, &Buffers::new(), SourceMap::default()).0;
+        let after = compile_text(&edited);
         assert!(after.problems.iter().all(|one| !one.message.contains("`region`")), "{:?}", after.problems);
     }
     // The newest container, as the note says.
@@ -339,7 +411,7 @@ fn a_text_that_did_not_change_keeps_its_problems() {
     let mut change = |text: &str| {
         let document = json!({"uri": uri("a.kdl"), "version": 2});
         let changes = json!({"textDocument": document, "contentChanges": [{"text": text}]});
-        let published = server.notify("textDocument/didChange", changes);
+        let published = tell(&mut server, "textDocument/didChange", changes);
         let of_other = published.iter().filter(|file| file.uri.as_str() == uri("b.kdl"));
         of_other
             .flat_map(|file| &file.diagnostics)
@@ -360,7 +432,7 @@ fn broken_texts_are_answered() {
         let text = &STARTER[..STARTER.floor_char_boundary(end)];
         let change =
             json!({"textDocument": {"uri": uri("a.kdl"), "version": 2}, "contentChanges": [{"text": text}]});
-        server.notify("textDocument/didChange", change);
+        tell(&mut server, "textDocument/didChange", change);
         for method in methods {
             ask(&server, method, "a.kdl");
         }

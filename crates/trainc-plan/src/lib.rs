@@ -8,6 +8,7 @@ mod delivery;
 mod files;
 pub mod plan;
 pub mod planned_values;
+pub mod reference;
 pub mod resolve;
 pub mod script;
 mod takes;

@@ -91,6 +91,15 @@ impl Files {
         path.canonicalize().is_ok_and(|found| !found.starts_with(&self.root))
     }
 
+    /// Returns the path that a file names, canonical if it exists.
+    pub fn named_path(&self, from: &str, path: &str) -> PathBuf {
+        let base = Some(from).filter(|from| is_file(from)).and_then(|from| Path::new(from).parent());
+        let joined = base.unwrap_or(Path::new(".")).join(path);
+        joined
+            .canonicalize()
+            .unwrap_or_else(|_| normalize_path(&std::env::current_dir().unwrap_or_default().join(&joined)))
+    }
+
     /// Returns the error of a path that leads outside the root.
     fn outside_root(&self) -> ReadError {
         ReadError::OutsideRoot { is_repository: self.root.join(".git").exists() }
@@ -200,7 +209,7 @@ impl World for Files {
 
     fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let found = self.find(from, path)?;
-        read_text(&found, MOST_CONFIG_BYTES)
+        self.edited(&found).map_or_else(|| read_text(&found, MOST_CONFIG_BYTES), |text| Ok(text.clone()))
     }
 
     fn read_git_tree(&mut self, repository: &Repository) -> Option<Result<SourceTree, ReadError>> {

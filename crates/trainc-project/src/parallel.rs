@@ -8,8 +8,7 @@ const LEAST_PER_THREAD: usize = 16;
 /// Parts per thread: small parts balance the load.
 const PARTS_PER_THREAD: usize = 8;
 
-/// Parts at most: [`SourceMap::part`](trainc_diag::source::SourceMap::part) has ten bits for a number, and a
-/// comparison with another commit takes one of its own.
+/// Parts at most: a number of a part has few bits, and a comparison with another commit takes one of its own.
 const MOST_PARTS: usize = 500;
 
 /// Calls `work` with consecutive files, a part number from 1, and state that its thread reuses. The results

@@ -136,6 +136,16 @@ pub fn top_level() -> [&'static NodeSpec; 4] {
     [&nodes::JOB, &nodes::REQUIRES, &nodes::EXTENDS, &nodes::ENV]
 }
 
+/// Returns where the name begins that is written at a byte inside `{{ … }}`, which may not be closed yet.
+pub fn placeholder_start(text: &str, offset: usize) -> Option<usize> {
+    let before = text.get(..offset)?;
+    let line = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let open = line + before.get(line..)?.rfind("{{")? + 2;
+    let inside = before.get(open..)?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    (!inside.contains("}}")).then(|| open + inside.trim_end_matches(is_name).len())
+}
+
 /// Returns the path of the placeholder `{{ path }}` around a byte of the text, and its start and end.
 pub fn placeholder(text: &str, offset: usize) -> Option<(&str, usize, usize)> {
     let line_start = text.get(..offset)?.rfind('\n').map_or(0, |newline| newline + 1);

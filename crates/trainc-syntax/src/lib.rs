@@ -50,6 +50,29 @@ pub fn fix_keeps_value(code: &Code) -> bool {
     codes::ALL.contains(&code) && code.id != codes::T0127.id
 }
 
+/// Returns whether a text is KDL of another program: none of its nodes is one of the language, or resembles
+/// one.
+pub fn is_of_another_program(text: &str) -> bool {
+    let source = SourceId::default();
+    if top_level::detect_json(text, source).or_else(|| top_level::detect_toml(text, source)).is_some() {
+        return false;
+    }
+    let Some(document) = document::parse(source, text, &mut Problems::default()) else { return false };
+    let own = || {
+        let roots = cursor::top_level().into_iter().chain(nodes::JOB_CHILDREN.iter().copied());
+        roots.chain([&nodes::ALLOW]).map(|spec| spec.name)
+    };
+    let is_own = |name: &str| {
+        own().any(|one| one == name)
+            || trainc_diag::text::nearest(name, own()).is_some()
+            || suggestions::other_name(name).is_some()
+    };
+    let is_foreign = |node: &kdl::KdlNode| !is_own(node.name().value());
+    !document.nodes().is_empty()
+        && document.nodes().iter().all(is_foreign)
+        && top_level::detect_yaml(&document, source).is_none()
+}
+
 /// Returns whether the language has a node of this name anywhere in a job.
 pub fn is_node(name: &str) -> bool {
     !suggestions::parents_with_spec(name).is_empty()

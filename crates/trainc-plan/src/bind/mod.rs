@@ -10,11 +10,13 @@ mod substitutions;
 mod unknown_placeholder;
 mod values;
 
+pub use values::{placeholder_meaning, placeholder_paths};
+
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
 use slots::{check_statement, has_placeholder, span_of_piece, visit_slots};
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
 use trainc_diag::text;
@@ -31,6 +33,13 @@ declare_code!(T0232, "placeholder-without-value", Error, "a placeholder whose va
 /// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
     vec![&slots::T0214, &T0230, &T0231, &T0232, &substitutions::T0272, &substitutions::T0730]
+}
+
+/// Returns the paths that placeholders of this plan can use, each with its value if it has one.
+pub fn placeholder_values(plan: &Plan) -> BTreeMap<String, Option<String>> {
+    let values = PlanValues::new(plan);
+    let text = |path: &String| values.scalar(path).map(|scalar| scalar_text(&scalar));
+    values.entries.keys().map(|path| (path.clone(), text(path))).collect()
 }
 
 /// Returns the value that a placeholder of this path has in the plan: `train.steps`.

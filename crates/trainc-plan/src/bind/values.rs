@@ -1,4 +1,4 @@
-//! The paths that placeholders can use, with their values in one plan.
+//! The paths that placeholders can use, what they mean, and their values in one plan.
 
 use minijinja::value::Value;
 use std::collections::BTreeMap;
@@ -6,6 +6,8 @@ use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::payload::CODE_DIRECTORY;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{EvaluationInterval, Field, FileReader, Plan, Warmup};
+use trainc_syntax::nodes::JOB_CHILDREN;
+use trainc_syntax::spec::NodeSpec;
 
 /// The value of a path.
 pub(super) enum ValueEntry {
@@ -16,40 +18,121 @@ pub(super) enum ValueEntry {
     AlreadyReported,
 }
 
-/// The names under `train`.
-const TRAIN_PATHS: [&str; 31] = [
-    "precision",
-    "gradients",
-    "states",
-    "sequence_length",
-    "micro_batch",
-    "accumulation",
-    "global_batch",
-    "steps",
-    "tokens",
-    "seed",
-    "epochs",
-    "activation_checkpointing",
-    "flash_attention",
-    "recipe",
-    "compile",
-    "attention",
-    "loss",
-    "optimizer",
-    "schedule",
-    "lr",
-    "min_lr",
-    "eps",
-    "weight_decay",
-    "clip",
-    "beta1",
-    "beta2",
-    "betas",
-    "warmup",
-    "evaluate_strategy",
-    "evaluate_steps",
-    "evaluate_micro_batch",
+/// Each path with its meaning; without one it has that of the node or property of the same name.
+const PLACEHOLDERS: &[(&str, &str)] = &[
+    ("adapter.alpha", ""),
+    ("adapter.dropout", ""),
+    ("adapter.kind", "the kind of the adapter"),
+    ("adapter.rank", ""),
+    ("adapter.targets", ""),
+    ("batch.accumulation", "the passes whose gradients are added up before a step"),
+    ("batch.global_sequences", "the sequences of one step on all ranks"),
+    ("batch.global_tokens", "the tokens of one step on all ranks"),
+    ("batch.micro", "the sequences of one forward pass on a model replica"),
+    ("batch.microbatches", "the micro-batches that are in the pipeline in one pass"),
+    ("batch.per_replica", "the sequences of one pass on a model replica: micro-batch × micro-batches"),
+    ("checkpoint.local", "the directory in the container that is uploaded as checkpoints"),
+    ("cluster.gpu.memory_bytes", "the memory of one GPU in bytes"),
+    ("cluster.gpu.name", "the GPU of the instance type"),
+    ("cluster.gpus_per_node", "the GPUs of one node"),
+    ("cluster.instance", ""),
+    ("cluster.max_run_seconds", "the seconds after which the job is stopped, from `max-run`"),
+    ("cluster.nodes", ""),
+    ("cluster.world_size", "the ranks of the job, as `mesh.world_size`"),
+    ("engine.file", "the path in the container of the file that the launcher or the library reads"),
+    ("job", "the name of the job, as `job.name`"),
+    ("job.digest", "the digest of the job: 16 characters that differ whenever the request differs"),
+    ("job.name", "the name of the job"),
+    ("job.region", "the AWS region of the job"),
+    ("mesh.context_degree", "the ranks that share each sequence"),
+    ("mesh.data_parallel_replicas", "the copies of the model that read different data"),
+    ("mesh.engine", "the name of the engine, as in `parallel engine=`"),
+    ("mesh.expert_degree", "the ranks over which experts are distributed"),
+    (
+        "mesh.minimum_nodes",
+        "the nodes on which the model fits, by the rule of one node per 3 billion parameters",
+    ),
+    ("mesh.pipeline_degree", "the stages of the pipeline"),
+    ("mesh.recommended_nodes", "the nodes that are recommended for the model"),
+    ("mesh.replicate_degree", "the copies of the sharded model, as `mesh.data_parallel_replicas`"),
+    ("mesh.shard_degree", "the ranks over which parameters, gradients and optimizer states are sharded"),
+    ("mesh.tensor_degree", "the ranks that share each matrix"),
+    ("mesh.ulysses_degree", "the ranks that exchange attention heads for parts of a sequence"),
+    ("mesh.world_size", "the ranks of the job: one for each GPU"),
+    ("model.ffn", "the width of the feed-forward layer"),
+    ("model.head_dim", "the width of an attention head"),
+    ("model.heads", "the number of attention heads"),
+    ("model.hidden", "the width of the residual stream"),
+    ("model.kv_heads", "the number of key and value heads"),
+    ("model.layers", "the number of layers"),
+    ("model.name", "the name of the model"),
+    ("model.parameters", "the parameters of the model"),
+    ("model.parameters_trainable", "the parameters that are trained: those of the adapter, if there is one"),
+    ("model.positions", "the maximum sequence length of the model"),
+    ("model.sequence_length", "the sequence length of the training, as `train.sequence_length`"),
+    ("model.vocab", "the size of the vocabulary"),
+    ("quantize.compute", ""),
+    ("quantize.double", ""),
+    ("quantize.kind", "the storage format of the base weights"),
+    ("run.steps", "the optimizer steps of the run"),
+    ("run.tokens", "the tokens of the run"),
+    ("train.accumulation", ""),
+    ("train.activation_checkpointing", "whether activations are recomputed in the backward pass"),
+    ("train.attention", ""),
+    ("train.beta1", "the first of the `betas` of the optimizer"),
+    ("train.beta2", "the second of the `betas` of the optimizer"),
+    ("train.betas", "both betas of the optimizer, separated by a comma"),
+    ("train.clip", ""),
+    ("train.compile", ""),
+    ("train.epochs", ""),
+    ("train.eps", ""),
+    ("train.evaluate_micro_batch", "the sequences of one forward pass of an evaluation"),
+    ("train.evaluate_steps", "the steps between two evaluations"),
+    ("train.evaluate_strategy", "how often the training evaluates: `steps` or `epoch`"),
+    ("train.file", "the path in the container of the file that the program reads"),
+    ("train.flash_attention", ""),
+    ("train.global_batch", ""),
+    ("train.gradients", ""),
+    ("train.loss", ""),
+    ("train.lr", ""),
+    ("train.micro_batch", ""),
+    ("train.min_lr", ""),
+    ("train.optimizer", "the name of the optimizer"),
+    ("train.precision", ""),
+    ("train.recipe", ""),
+    ("train.schedule", ""),
+    ("train.seed", ""),
+    ("train.sequence_length", ""),
+    ("train.states", ""),
+    ("train.steps", ""),
+    ("train.tokens", ""),
+    ("train.warmup", ""),
+    ("train.weight_decay", ""),
 ];
+
+/// Returns all paths, sorted.
+pub fn placeholder_paths() -> impl Iterator<Item = &'static str> {
+    PLACEHOLDERS.iter().map(|(path, _)| *path)
+}
+
+/// Returns what the value of a path is: `the sequences of one step on all ranks`.
+pub fn placeholder_meaning(path: &str) -> Option<&'static str> {
+    let at = PLACEHOLDERS.binary_search_by_key(&path, |(path, _)| path).ok()?;
+    let (_, meaning) = PLACEHOLDERS.get(at)?;
+    if meaning.is_empty() { declared_meaning(path) } else { Some(meaning) }
+}
+
+/// Returns the documentation of the node or property that a path is named after: `train.lr` is a property of
+/// `optimizer`, which is in `train`.
+fn declared_meaning(path: &str) -> Option<&'static str> {
+    let (group, name) = path.split_once('.')?;
+    let name = name.replace('_', "-");
+    let node = JOB_CHILDREN.iter().find(|spec| spec.name == group)?;
+    let in_node = |node: &NodeSpec| {
+        node.child(&name).map(|child| child.doc).or_else(|| node.prop(&name).map(|prop| prop.doc))
+    };
+    in_node(node).or_else(|| node.children.iter().find_map(|child| in_node(child)))
+}
 
 /// The paths of a plan and their values.
 pub(crate) struct PlanValues {
@@ -297,8 +380,9 @@ impl PlanValues {
         let train = &plan.job.train;
         if train.span.is_none() {
             // The missing node was reported.
-            for path in TRAIN_PATHS {
-                self.insert_already_reported(&format!("train.{path}"));
+            for path in placeholder_paths().filter(|path| path.starts_with("train.") && *path != "train.file")
+            {
+                self.insert_already_reported(path);
             }
             return;
         }
@@ -445,4 +529,17 @@ fn nest_dotted_paths(values: Vec<(&str, &Value)>) -> Value {
     }
     out.extend(groups.into_iter().map(|(group, values)| (group, nest_dotted_paths(values))));
     Value::from(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_has_a_meaning() {
+        assert!(PLACEHOLDERS.is_sorted());
+        for path in placeholder_paths() {
+            assert!(placeholder_meaning(path).is_some_and(|meaning| !meaning.is_empty()), "{path}");
+        }
+    }
 }
