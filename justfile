@@ -70,3 +70,10 @@ release-worker:
 # materials and checksums. `just dist --target x86_64-unknown-linux-gnu --profile release` for one target, sooner.
 dist *arguments:
     python3 packaging/dist.py {{arguments}}
+
+# The extension for VS Code, tested and packaged into editors/vscode/trainc.vsix. Requires Node 20 or newer and npm.
+vscode:
+    cargo build --locked -p trainc
+    TRAINC_BIN="$PWD/target/debug/trainc" editors/vscode/test.sh
+    cp LICENSE editors/vscode/LICENSE
+    cd editors/vscode && npm run --silent package

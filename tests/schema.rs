@@ -1,6 +1,7 @@
 //! `schemas/manifest.v1.kdl` is what the compiler's tables say.
 
 use crate::support::{compile, files, over_base, read, root};
+use std::collections::BTreeSet;
 use trainc_syntax::spec::{NodeSpec, Ty};
 
 #[test]
@@ -26,6 +27,31 @@ fn the_manifest_schema_is_kdl() {
             "job has no {wanted}"
         );
     }
+}
+
+/// The names that the editor's grammar colours are those of the language.
+#[test]
+fn the_grammar_of_editors_is_fresh() {
+    fn walk(spec: &NodeSpec, nodes: &mut BTreeSet<&str>, properties: &mut BTreeSet<&str>) {
+        nodes.insert(spec.name);
+        properties.extend(spec.props.iter().map(|prop| prop.name));
+        spec.children.iter().for_each(|child| walk(child, nodes, properties));
+    }
+    let (mut nodes, mut properties) = (BTreeSet::new(), BTreeSet::new());
+    let roots = trainc_syntax::cursor::top_level().into_iter().chain([&trainc_syntax::nodes::ALLOW]);
+    roots.for_each(|spec| walk(spec, &mut nodes, &mut properties));
+    let either = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join("|");
+    let path = "editors/vscode/syntaxes/kdl.tmLanguage.json";
+    let mut grammar: serde_json::Value = serde_json::from_str(&read(path)).unwrap();
+    // A node is at the start of a line, or after a brace, a semicolon or a comment mark.
+    let start = r"(?:^\s*|(?<=[{;])\s*|(?<=/-)\s*)";
+    grammar["repository"]["nodes"]["match"] = format!(r"{start}({})(?=[\s{{}};]|$)", either(nodes)).into();
+    grammar["repository"]["properties"]["match"] = format!(r"(?<=\s)({})(?==)", either(properties)).into();
+    let rendered = format!("{grammar:#}\n");
+    if std::env::var_os("TRAINC_BLESS").is_some() {
+        std::fs::write(root().join(path), &rendered).unwrap();
+    }
+    assert!(read(path) == rendered, "{path} is not what the tables say; TRAINC_BLESS=1 writes it");
 }
 
 /// botocore's model of the request, as the catalogue has it.
