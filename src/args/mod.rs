@@ -170,6 +170,13 @@ impl Input {
     }
 }
 
+/// Names the files of a searched directory that were skipped.
+pub(crate) fn note_skipped(io: &mut Io, global: &Global, set: &Set) {
+    for path in set.skipped.iter().filter(|_| !global.quiet) {
+        io.note(&format!("note: skipped {path}: none of its nodes is one of a manifest\n"));
+    }
+}
+
 /// Formats all problems of a run.
 pub(crate) fn problems(set: &Set, format: Format, io: &Io, color: bool, global: &Global) -> String {
     let mut errors: Vec<diag::Problems> = Vec::new();

@@ -5,7 +5,7 @@ mod billed_storage;
 mod job_apply;
 
 use crate::args::account::AccountArgs;
-use crate::args::{Global, Input, problems};
+use crate::args::{Global, Input, note_skipped, problems};
 use crate::commands::plan;
 use crate::exit;
 use crate::jobs::job_context::{Form, errors};
@@ -119,6 +119,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.asks_account = args.account.is_real();
     options.fetch = options.asks_account;
     let set = compile_all(&paths, &options);
+    note_skipped(io, global, &set);
     let mut accounts = match args.account.open(io, args.wait_for_capacity) {
         Ok(accounts) => accounts.with_constants(input.overlay.constants()),
         Err(words) => {

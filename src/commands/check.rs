@@ -1,7 +1,7 @@
 //! `trainc check`.
 
 use crate::args::completion_values::{any_text, with_values};
-use crate::args::{Global, Input, problems};
+use crate::args::{Global, Input, note_skipped, problems};
 use crate::exit;
 use crate::terminal::io::Io;
 use std::collections::BTreeMap;
@@ -95,6 +95,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let options = args.input.overlay.options(io, false);
     let mut set = compile_keeping(&paths, &options, keep);
+    note_skipped(io, global, &set);
     if let Some(code) = fix {
         if paths.iter().any(|path| path == "-") {
             io.note("error: `--fix` requires a file: standard input cannot be edited\n");

@@ -2,7 +2,7 @@
 
 use crate::args::account::AccountArgs;
 use crate::args::invocation::invocation;
-use crate::args::{Global, Input, problems};
+use crate::args::{Global, Input, note_skipped, problems};
 use crate::exit;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress};
@@ -77,6 +77,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.asks_account = args.resolve && args.account.is_real();
     options.fetch = options.asks_account;
     let mut set = compile_all(&paths, &options);
+    note_skipped(io, global, &set);
     let mut marks = Vec::new();
     if args.resolve && args.input.exit_code(&set) == exit::DONE {
         match resolve_in_account(io, global, args, &set) {

@@ -5,7 +5,7 @@ mod next_command;
 
 use crate::args::account::AccountArgs;
 use crate::args::invocation::invocation;
-use crate::args::{Global, Input, problems};
+use crate::args::{Global, Input, note_skipped, problems};
 use crate::exit;
 use crate::terminal::io::Io;
 use crate::terminal::progress::{LOOKING, Mode, Progress};
@@ -172,6 +172,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.asks_account = is_online(args) && args.account.is_real();
     options.fetch = options.asks_account;
     let mut set = compile_all(&paths, &options);
+    note_skipped(io, global, &set);
     if let Some(why) = args.save.as_ref().and_then(|file| describe_save_refusal(args, &set, file)) {
         io.note(&why);
         return exit::USAGE;

@@ -14,7 +14,8 @@ pub(crate) fn print_problems(io: &mut Io, global: &Global, input: Option<&String
     let path = input.map_or("", String::as_str);
     let manifest = Manifest::new(path, String::new(), Compiled::unreadable_file(found.problems));
     let (sources, manifests) = (found.sources, vec![manifest]);
-    let set = Set { sources, manifests, many: false, root: PathBuf::new(), constants: None };
+    let set =
+        Set { sources, manifests, skipped: Vec::new(), many: false, root: PathBuf::new(), constants: None };
     let shown = problems(&set, Format::Human, io, io.color, global);
     io.note_colored(&shown);
 }

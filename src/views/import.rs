@@ -83,7 +83,14 @@ pub(crate) fn print_problems(
 
 fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {
     let manifest = Manifest::new(path, String::new(), compiled);
-    Set { sources, manifests: vec![manifest], many: false, root: PathBuf::new(), constants: None }
+    Set {
+        sources,
+        manifests: vec![manifest],
+        skipped: Vec::new(),
+        many: false,
+        root: PathBuf::new(),
+        constants: None,
+    }
 }
 
 /// Prints the manifests of imported jobs, and their reviews; returns the exit code.

@@ -82,6 +82,7 @@ impl InvalidRows {
         let set = Set {
             sources: self.sources.clone(),
             manifests: vec![Manifest::new(&self.path, String::new(), compiled)],
+            skipped: Vec::new(),
             many: false,
             root: PathBuf::new(),
             constants: None,

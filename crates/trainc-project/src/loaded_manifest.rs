@@ -57,6 +57,6 @@ impl LoadedManifest {
         let compiled = compile(source, text, options, &mut self.reader, &mut sources);
         let manifest = Manifest::new(&self.path, self.sha256.clone(), compiled);
         let (root, constants) = (self.reader.root().to_path_buf(), options.constants.clone());
-        Set { sources, manifests: vec![manifest], many: false, root, constants }
+        Set { sources, manifests: vec![manifest], skipped: Vec::new(), many: false, root, constants }
     }
 }

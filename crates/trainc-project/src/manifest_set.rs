@@ -12,6 +12,8 @@ pub struct Set {
     pub sources: SourceMap,
     /// Manifests in order, without the layers of a searched directory.
     pub manifests: Vec<Manifest>,
+    /// Files of a searched directory that are KDL of other programs.
+    pub skipped: Vec<String>,
     /// True for several manifests or a directory: results are lists.
     pub many: bool,
     /// Root of the repository.

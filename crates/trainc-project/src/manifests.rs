@@ -120,9 +120,11 @@ pub fn compile_edited(arguments: &[String], options: &Options, keep: Keep, edits
     let parts = map_in_parts(&named, |files, number, reader| {
         compile_part(files, number, options, (keep, edits), reader)
     });
+    let mut skipped = Vec::new();
     for part in parts {
         many |= part.swept;
         manifests.extend(part.manifests);
+        skipped.extend(part.skipped);
         sources.absorb(part.sources);
     }
     if manifests.iter().all(|manifest| manifest.compiled.is_layer) {
@@ -137,6 +139,7 @@ pub fn compile_edited(arguments: &[String], options: &Options, keep: Keep, edits
     Set {
         sources,
         manifests,
+        skipped,
         many,
         root: first_root.unwrap_or_default(),
         constants: options.constants.clone(),
@@ -147,8 +150,16 @@ pub fn compile_edited(arguments: &[String], options: &Options, keep: Keep, edits
 struct Part {
     sources: SourceMap,
     manifests: Vec<Manifest>,
+    skipped: Vec<String>,
     swept: bool,
     keep: Keep,
+}
+
+impl Part {
+    fn new(number: u32, keep: Keep) -> Self {
+        let sources = SourceMap::with_part_number(number);
+        Self { sources, manifests: Vec::new(), skipped: Vec::new(), swept: false, keep }
+    }
 }
 
 /// Compiles some files; `files` is reused between parts.
@@ -159,8 +170,7 @@ fn compile_part(
     (keep, edits): (Keep, &Arc<Edits>),
     files: &mut Option<Files>,
 ) -> Part {
-    let mut out =
-        Part { sources: SourceMap::with_part_number(number), manifests: Vec::new(), swept: false, keep };
+    let mut out = Part::new(number, keep);
     let mut last: Option<(&Path, PathBuf)> = None;
     for file in named {
         // Finding the root takes several system calls, so it is cached per directory.
@@ -207,12 +217,7 @@ pub fn compile_from(
     options: &Options,
     reader: &mut dyn Tree,
 ) -> (SourceMap, Vec<Manifest>) {
-    let mut out = Part {
-        sources: SourceMap::with_part_number(number),
-        manifests: Vec::new(),
-        swept: false,
-        keep: Keep::Plans,
-    };
+    let mut out = Part::new(number, Keep::Plans);
     for file in named {
         out.add(file, options, reader);
     }
@@ -221,7 +226,10 @@ pub fn compile_from(
 
 impl Part {
     fn add(&mut self, file: &Named, options: &Options, reader: &mut dyn Tree) {
-        let mut manifest = compile_file(file, options, reader, &mut self.sources);
+        let Some(mut manifest) = compile_file(file, options, reader, &mut self.sources) else {
+            self.skipped.push(file.shown.clone());
+            return;
+        };
         if file.walked.is_some() && manifest.compiled.is_layer {
             // A layer; its read errors are reported.
             manifest.compiled.retain_own_problems();
@@ -252,11 +260,17 @@ impl Part {
     }
 }
 
-fn compile_file(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut SourceMap) -> Manifest {
+/// Compiles a file; `None` for one of another program that a search found.
+fn compile_file(
+    file: &Named,
+    options: &Options,
+    reader: &mut dyn Tree,
+    sources: &mut SourceMap,
+) -> Option<Manifest> {
     let fail = |problem: Diagnostic| {
         let mut problems = Problems::default();
         problems.push(problem);
-        Manifest::failed(&file.shown, problems)
+        Some(Manifest::failed(&file.shown, problems))
     };
     let bytes = match reader.read(file) {
         Ok(bytes) => bytes,
@@ -269,11 +283,14 @@ fn compile_file(file: &Named, options: &Options, reader: &mut dyn Tree, sources:
     let sha256 = trainc_ir::digest::sha256_hex(&bytes);
     match String::from_utf8(bytes) {
         Ok(text) => {
+            if file.walked.is_some() && trainc_syntax::is_of_another_program(&text) {
+                return None;
+            }
             let source = sources.add(file.shown.as_str(), text.as_str());
             if let Some(saved) = SavedPlan::read(&text) {
                 return fail(problem_saved_plan(source, &file.shown, saved.ok().as_ref()));
             }
-            Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources))
+            Some(Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources)))
         }
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
@@ -286,7 +303,7 @@ fn compile_file(file: &Named, options: &Options, reader: &mut dyn Tree, sources:
             let mut compiled = compile(source, &text, options, reader, sources);
             compiled.problems.push(document::not_utf8(source, at));
             compiled.problems.sort();
-            Manifest::new(&file.shown, sha256, compiled)
+            Some(Manifest::new(&file.shown, sha256, compiled))
         }
     }
 }
@@ -365,7 +382,7 @@ fn sweep(
     let mut swept: Vec<Manifest> = combinations
         .into_iter()
         .zip(suffixes)
-        .map(|(sets, suffix)| {
+        .filter_map(|(sets, suffix)| {
             let mut options = options.clone();
             options.choices.swept = sets.into_iter().map(|(set, _, at)| (set, at)).collect();
             options.choices.suffix = Some(suffix);
