@@ -1,5 +1,7 @@
 //! `trainc catalog`.
 
+mod trust;
+
 use crate::args::completion_values::any_text;
 use crate::args::overlay::role_boundary;
 use crate::args::{Global, problems};
@@ -26,7 +28,7 @@ use trainc_project::manifests::compile_all;
 /// List the known instances, images, models, prices and limits
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy, for the jobs of `--manifest`, or for any job that uses only the buckets, keys and subnets of `--bucket`, `--key` and `--subnet`.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog permissions boundary --bucket acme-runs/team/ --bucket acme-corpus\n  trainc catalog instances us-west-2\n  trainc catalog instances g6e -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs. With `--boundary`, the policy only creates and changes roles that have this permissions boundary; `trainc catalog permissions boundary` prints the boundary's own policy, for the jobs of `--manifest`, or for any job that uses only the buckets, keys and subnets of `--bucket`, `--key` and `--subnet`. `trainc catalog permissions trust` prints the trust policy of a role for CI: of `apply`, or with `--pull-requests` of `plan`.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog permissions apply --boundary arn:aws:iam::111122223333:policy/training\n  trainc catalog permissions boundary --manifest jobs/\n  trainc catalog permissions boundary --bucket acme-runs/team/ --bucket acme-corpus\n  trainc catalog permissions trust --github acme/jobs --account 111122223333\n  trainc catalog instances us-west-2\n  trainc catalog instances g6e -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(crate) struct Args {
     /// Name of a table, e.g. instances, accelerators, images, models, prices, regions, quotas, limits, fsx,
@@ -53,6 +55,8 @@ pub(crate) struct Args {
     /// With `permissions boundary`: a subnet in which jobs may have network interfaces
     #[arg(long = "subnet", value_name = "ID")]
     subnets: Vec<String>,
+    #[command(flatten)]
+    trust: trust::TrustArgs,
     /// Output format: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
@@ -77,6 +81,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         [(!args.manifests.is_empty(), "--manifest"), (args.boundary.is_some(), "--boundary")]
             .into_iter()
             .chain(args.named_resources())
+            .chain(args.trust.flags())
     {
         if is_given {
             io.note(&format!("error: `{flag}` is only valid with `trainc catalog permissions`\n"));
@@ -128,8 +133,10 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let commands: Vec<Command> =
         Command::ALL.iter().copied().filter(|one| word.is_none_or(|word| one.word() == word)).collect();
     let wants_boundary = word == Some("boundary");
-    if commands.is_empty() && !wants_boundary {
-        let known: Vec<&str> = Command::ALL.iter().map(|one| one.word()).chain(["boundary"]).collect();
+    let wants_trust = word == Some("trust");
+    if commands.is_empty() && !wants_boundary && !wants_trust {
+        let words = Command::ALL.iter().map(|one| one.word());
+        let known: Vec<&str> = words.chain(["boundary", "trust"]).collect();
         io.note(&format!("error: expected one of {}\n", known.join(", ")));
         return exit::USAGE;
     }
@@ -139,6 +146,12 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note(&format!(
             "error: `{flag}` is only valid with `trainc catalog permissions boundary` without `--manifest`\n"
         ));
+        return exit::USAGE;
+    }
+    if let Some((_, flag)) = args.trust.flags().into_iter().find(|(is_given, _)| *is_given)
+        && !wants_trust
+    {
+        io.note(&format!("error: `{flag}` is only valid with `trainc catalog permissions trust`\n"));
         return exit::USAGE;
     }
     let given = args.boundary.clone().or_else(role_boundary);
@@ -151,6 +164,9 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 `arn:aws:iam::ACCOUNT:policy/NAME`\n"
         ));
         return exit::USAGE;
+    }
+    if wants_trust {
+        return trust::print(io, &args.trust, given.as_deref());
     }
     if args.manifests.is_empty() {
         if wants_boundary {

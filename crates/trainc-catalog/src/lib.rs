@@ -11,6 +11,7 @@ pub mod allocator_options;
 pub mod argument_classes;
 pub mod arn;
 pub mod checkpoint_calls;
+pub mod ci_identities;
 pub mod container_paths;
 pub mod credential_files;
 pub mod cuda;
@@ -60,6 +61,7 @@ const TABLES: &[table::Table] = &[
     algorithms::TABLE,
     allocator_options::TABLE,
     checkpoint_calls::TABLE,
+    ci_identities::TABLE,
     container_paths::TABLE,
     credential_files::FILES,
     credential_files::NAMES,

@@ -6,6 +6,7 @@ use crate::request::Tag;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
+use trainc_catalog::ci_identities::CiIdentity;
 
 /// The version of the policy language: the older one has no policy variables.
 const LANGUAGE: &str = "2012-10-17";
@@ -110,13 +111,14 @@ struct Trust {
     effect: &'static str,
     principal: Principal,
     action: StringOrList,
-    condition: BTreeMap<&'static str, BTreeMap<&'static str, StringOrList>>,
+    condition: BTreeMap<&'static str, BTreeMap<String, StringOrList>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Principal {
-    service: String,
+enum Principal {
+    Service(String),
+    /// The ARN of an identity provider of the account.
+    Federated(String),
 }
 
 /// A string or a list of strings; IAM returns a single string without a list.
@@ -148,16 +150,42 @@ impl TrustPolicy {
             statement: vec![Trust {
                 sid: "SageMakerTraining",
                 effect: "Allow",
-                principal: Principal { service: principal.to_owned() },
+                principal: Principal::Service(principal.to_owned()),
                 action: StringOrList::new(&actions),
                 condition: BTreeMap::from([
                     (
                         "StringEquals",
-                        BTreeMap::from([("aws:SourceAccount", StringOrList::One(account.to_owned()))]),
+                        BTreeMap::from([(
+                            "aws:SourceAccount".to_owned(),
+                            StringOrList::One(account.to_owned()),
+                        )]),
                     ),
-                    ("ArnLike", BTreeMap::from([("aws:SourceArn", StringOrList::new(sources))])),
+                    ("ArnLike", BTreeMap::from([("aws:SourceArn".to_owned(), StringOrList::new(sources))])),
                 ]),
             }],
         }
+    }
+
+    /// Allows runs of CI to assume the role by their identity tokens, whose issuers are identity providers of
+    /// the account.
+    pub fn of_ci(partition: &str, account: &str, identities: &[CiIdentity]) -> Self {
+        let trust = |identity: &CiIdentity| {
+            let CiIdentity { host, audience, subject, .. } = identity;
+            let equals =
+                |name: &str, value: &str| (format!("{host}:{name}"), StringOrList::One(value.to_owned()));
+            let mut condition = BTreeMap::from([("StringEquals", BTreeMap::from([equals("aud", audience)]))]);
+            let operator = if subject.contains('*') { "StringLike" } else { "StringEquals" };
+            condition.entry(operator).or_default().extend([equals("sub", subject)]);
+            Trust {
+                sid: if host.starts_with("gitlab") { "GitLab" } else { "GitHub" },
+                effect: "Allow",
+                principal: Principal::Federated(format!(
+                    "arn:{partition}:iam::{account}:oidc-provider/{host}"
+                )),
+                action: StringOrList::One("sts:AssumeRoleWithWebIdentity".to_owned()),
+                condition,
+            }
+        };
+        Self { version: LANGUAGE, statement: identities.iter().map(trust).collect() }
     }
 }
