@@ -42,7 +42,8 @@ class Repository:
             ["bash", *flags, "-c", text.replace("/tmp/", f"{self.folder}/runner/")], cwd=self.folder,
             capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
             env={**self.account.environment, "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
-                 "RUNNER_TEMP": f"{self.folder}/runner", **environment},
+                 "RUNNER_TEMP": f"{self.folder}/runner", "GITHUB_SERVER_URL": "https://github.invalid",
+                 "GITHUB_REPOSITORY": "acme/jobs", "GITHUB_RUN_ID": "7", "CI_JOB_URL": "https://gitlab.invalid/7", **environment},
         )
 
     def jobs(self):
@@ -52,7 +53,7 @@ class Repository:
     def commit(self):
         """Commits everything except the runner's files; returns the commit ID."""
         who = "-c user.name=t -c user.email=t@example.com"
-        done = self.shell(f"git add jobs generated && git {who} commit -q -m next && git rev-parse HEAD", "-e")
+        done = self.shell(f"git add --all -- . ':!bin' ':!runner' && git {who} commit -q -m next && git rev-parse HEAD", "-e")
         assert done.returncode == 0, done
         return done.stdout.strip()
 
@@ -75,6 +76,13 @@ def steps_of_github(file, job):
     steps = yaml.safe_load((GITOPS / "github" / file).read_text())["jobs"][job]["steps"]
     found = [step for step in steps if "trainc " in step.get("run", "") and step["name"] != "install trainc"]
     return {step["name"]: (step["run"], [] if step.get("shell") == "bash {0}" else ["-e"]) for step in found}
+
+
+def steps_of_action():
+    """Returns the run steps of action.yml that call trainc, by mode."""
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    found = [step for step in steps if "/trainc/trainc" in step.get("run", "")]
+    return {step["if"].split("'")[1]: step["run"] for step in found}
 
 
 def script_of_gitlab(job):
@@ -100,15 +108,93 @@ def test_github_checks_a_pull_request(repository):
     assert any("::error file=jobs/starter.kdl,line=" in done.stdout for done in wrong.values()), wrong
 
 
-def test_github_comments_with_the_plan(repository):
-    ((text, flags),) = steps_of_github("pull-request.yml", "plan").values()
-    done = repository.shell(text, *flags)
+@pytest.mark.parametrize("where", ["github", "gitlab", "action"])
+def test_the_comment_has_the_jobs_that_change(repository, where):
+    manifest = repository.folder / "jobs/starter.kdl"
+    (repository.folder / "jobs/gone.kdl").write_text(manifest.read_text().replace("my-first-job", "other"))
+    base = repository.commit()
+    (repository.folder / "jobs/gone.kdl").unlink()
+    manifest.write_text(manifest.read_text().replace("steps 1200", "steps 1300"))
+    repository.commit()
+    done, folder = plan_of_pull_request(repository, where, base)
     assert done.returncode == 0, done
-    comment = (repository.folder / "comment.md").read_text()
+    comment, whole = ((folder / name).read_text() for name in ("comment.md", "plan.md"))
     assert comment.startswith("<!-- trainc-plan -->\n") and len(comment) < 65_536
-    assert all(name in comment for name in ("llama-7b-fsdp", "my-first-job")), comment[:2000]
-    assert "1200" in comment or "1,200" in comment, "the edit that the bill is about"
+    bill, plan = comment.split("is removed here", 1)
+    assert "1300" in bill or "1,300" in bill, "the edit that the bill is about"
+    assert bill.endswith("**`other` "), "the job whose manifest is deleted"
+    assert "my-first-job" in plan and "llama-7b-fsdp" not in plan, plan[:2000]
+    assert ".invalid/" in plan.splitlines()[-1], "where the artefact is"
+    # The artefact has all jobs, and where each value comes from.
+    assert all(name in whole for name in ("llama-7b-fsdp", "my-first-job", "train.micro-batch")), whole[:2000]
     assert repository.jobs() == [], "a plan only reads"
+
+
+def plan_of_pull_request(repository, where, base):
+    """Plans a pull request; returns the process, and the folder of its files."""
+    if where == "gitlab":
+        done = repository.shell(
+            script_of_gitlab("plan"), "-eo", "pipefail", AWS_TOKEN="t", CI_MERGE_REQUEST_DIFF_BASE_SHA=base
+        )
+        assert "TRAINC_COMMENT_TOKEN is not set" in done.stdout, done
+        return done, repository.folder
+    if where == "github":
+        ((text, flags),) = steps_of_github("pull-request.yml", "plan").values()
+        return repository.shell(text, *flags), repository.folder
+    (repository.folder / "runner/trainc").mkdir()
+    (repository.folder / "runner/trainc/trainc").symlink_to(TRAINC)
+    done = repository.shell(steps_of_action()["plan"], "-eo", "pipefail", MANIFESTS="jobs/", AGAINST="HEAD^1")
+    return done, repository.folder / "runner/trainc-plan"
+
+
+@pytest.mark.parametrize("where", ["github", "gitlab"])
+def test_the_first_day_of_a_repository(account, tmp_path, examples, where):
+    """From a repository without jobs to the first job in the account."""
+    made = Repository(tmp_path / "repository", account, examples)
+    (made.folder / "README.md").write_text("our jobs\n")
+    jobs, later = made.folder / "jobs", made.folder / "runner/jobs"
+    jobs.rename(later)
+    assert made.shell("git init -q .", "-e").returncode == 0
+    base = made.commit()
+    # The first pull request: nothing is generated yet, and a file of another program is among the jobs.
+    later.rename(jobs)
+    (jobs / "zellij.kdl").write_text('keybinds {\n    bind "Alt h"\n}\n')
+    made.commit()
+    if where == "github":
+        steps = steps_of_github("pull-request.yml", "check")
+        checks = [made.shell(text, *flags) for text, flags in steps.values()]
+    else:
+        checks = [made.shell(script_of_gitlab("check"), "-eo", "pipefail")]
+    assert [done.returncode for done in checks] == [0] * len(checks), checks
+    assert any("skipped jobs/zellij.kdl" in done.stderr for done in checks), checks
+    done, folder = plan_of_pull_request(made, where, base)
+    assert done.returncode == 0, done
+    assert all(name in (folder / "comment.md").read_text() for name in ("llama-7b-fsdp", "my-first-job"))
+    # Merged: nothing is applied before somebody says so.
+    if where == "github":
+        ((text, flags),) = steps_of_github("main.yml", "apply").values()
+    else:
+        text, flags = script_of_gitlab("apply"), ["-eo", "pipefail"]
+    done = made.shell(text, *flags, APPLY="", NEW_RUN="", AWS_TOKEN="t")
+    assert done.returncode == 0 and "nothing is applied" in done.stdout and made.jobs() == [], done
+    said = {"APPLY": "true"} if where == "github" else {"TRAINC_APPLY_ON_MERGE": "true", "APPLY": ""}
+    done = made.shell(text, *flags, NEW_RUN="", AWS_TOKEN="t", **said)
+    assert done.returncode == 0 and made.jobs() == ["llama-7b-fsdp", "my-first-job"], done
+    # From now on, what is generated is compared.
+    assert made.shell("trainc emit --quiet jobs/ --out generated/").returncode == 0
+    manifest = jobs / "starter.kdl"
+    manifest.write_text(manifest.read_text().replace("lr=2e-5", "lr=3e-5"))
+    if where == "github":
+        codes = [made.shell(text, *flags).returncode for text, flags in steps.values()]
+    else:
+        codes = [made.shell(script_of_gitlab("check"), "-eo", "pipefail").returncode]
+    assert 4 in codes, codes
+
+
+def test_every_download_fails_on_an_error_of_http():
+    files = [*(GITOPS / "github").glob("*.yml"), GITOPS / "gitlab/.gitlab-ci.yml", ROOT / "packaging/install.sh"]
+    lines = [line for file in files for line in file.read_text().splitlines() if "curl " in line]
+    assert len(lines) >= 6 and all("--fail" in line for line in lines), lines
 
 
 @pytest.mark.parametrize("where", ["github", "gitlab"])
@@ -118,21 +204,21 @@ def test_what_is_merged_is_applied_once(repository, where):
     else:
         text, flags = script_of_gitlab("apply"), ["-eo", "pipefail"]
     for _ in range(2):
-        done = repository.shell(text, *flags, AWS_TOKEN="t")
+        done = repository.shell(text, *flags, APPLY="true", AWS_TOKEN="t")
         assert done.returncode == 0, done
         assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
     # An edit never replaces a running job: its pipeline fails, and the other job is unchanged.
     manifest = repository.folder / "jobs/starter.kdl"
     manifest.write_text(manifest.read_text().replace("lr=2e-5", "lr=3e-5"))
-    done = repository.shell(text, *flags, AWS_TOKEN="t")
+    done = repository.shell(text, *flags, APPLY="true", AWS_TOKEN="t")
     assert done.returncode == 4, done
     assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
     # NEW_RUN requests a new run of this job: it starts, and nothing else does.
     for _ in range(2):
-        done = repository.shell(text, *flags, AWS_TOKEN="t", NEW_RUN="jobs/starter.kdl")
+        done = repository.shell(text, *flags, APPLY="true", AWS_TOKEN="t", NEW_RUN="jobs/starter.kdl")
         assert done.returncode == 0, done
         assert repository.jobs() == ["llama-7b-fsdp", "my-first-job", "my-first-job"]
-    done = repository.shell(text, *flags, AWS_TOKEN="t", NEW_RUN="jobs/nothing.kdl")
+    done = repository.shell(text, *flags, APPLY="true", AWS_TOKEN="t", NEW_RUN="jobs/nothing.kdl")
     assert done.returncode == 2 and "manifest not found" in done.stdout, done
 
 
@@ -143,7 +229,7 @@ def test_a_manifest_may_have_blanks_in_its_name(repository, where):
     else:
         text, flags = script_of_gitlab("apply"), ["-eo", "pipefail"]
     (repository.folder / "jobs/starter.kdl").rename(repository.folder / "jobs/my first  job.kdl")
-    done = repository.shell(text, *flags, AWS_TOKEN="t")
+    done = repository.shell(text, *flags, APPLY="true", AWS_TOKEN="t")
     assert done.returncode == 0, done
     assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
 
@@ -156,7 +242,7 @@ def test_a_job_that_is_refused_leaves_the_others_alone(repository, where):
         text, flags = script_of_gitlab("apply"), ["-eo", "pipefail"]
     repository.account.reset()
     repository.account.admin("seed", {**repository.seeds, "region": "us-west-2", "subnets": []})
-    done = repository.shell(text, *flags, AWS_TOKEN="t")
+    done = repository.shell(text, *flags, APPLY="true", AWS_TOKEN="t")
     assert done.returncode == 3 and "T0623" in done.stderr + done.stdout, done
     assert repository.jobs() == ["my-first-job"]
 
@@ -221,10 +307,10 @@ def test_what_a_plan_reads_may_lie_anywhere(account, repository):
     (repository.folder / "layers/base.kdl").write_text("train {\n    steps 1200\n}\n")
     starter.write_text('extends "../layers/base.kdl"\n' + text.replace("        steps 1200\n", ""))
     (name, (text, flags)), = steps_of_github("main.yml", "apply").items()
-    done = repository.shell(text, *flags, NEW_RUN="")
+    done = repository.shell(text, *flags, APPLY="true", NEW_RUN="")
     assert done.returncode == 0, (name, done)
     before = repository.jobs()
     (repository.folder / "layers/base.kdl").write_text("train {\n    steps 1300\n}\n")
-    again = repository.shell(text, *flags, NEW_RUN="")
+    again = repository.shell(text, *flags, APPLY="true", NEW_RUN="")
     assert again.returncode == 4 and "T0606" in again.stderr, again
     assert repository.jobs() == before
