@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainc_catalog::models;
 use trainc_diag::source::SourceMap;
 use trainc_ir::date::epoch_days;
 use trainc_lsp::{Buffers, Changed, CheckedManifest, Client, RequestError, Server, file_path};
@@ -111,8 +110,6 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
     let checker = workspace::Checker::new(folders, Arc::clone(&options), client);
     // Not joined: it may be reading a large directory when the session ends.
     std::thread::spawn(move || checker.run(&to_check, &send_checked));
-    // The rows of the models are kept once read, so that whoever completes a model does not wait for them.
-    std::thread::spawn(|| models::names().for_each(|name| drop(models::find(name))));
     let mut session = Session {
         connection,
         server: &mut server,
@@ -230,7 +227,7 @@ impl Session<'_, '_> {
             return Ok(Response::new_err(id, ErrorCode::RequestCanceled as i32, why));
         }
         // Completion needs the text alone.
-        if method != "textDocument/completion" {
+        if !matches!(method.as_str(), "textDocument/completion" | "completionItem/resolve") {
             self.publish()?;
         }
         Ok(response(id, self.server.answer(&method, params)))

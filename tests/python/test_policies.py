@@ -1,8 +1,11 @@
 """Role documents checked by two offline linters, and against limits of IAM that neither checks."""
 
 import collections
+import fnmatch
 import json
+import os
 import re
+import subprocess
 
 import pytest
 from artefacts import jobs
@@ -99,3 +102,88 @@ def test_size_and_sids(job):
         sids = [statement.get("Sid", "") for statement in document["Statement"]]
         assert all(re.fullmatch("[A-Za-z0-9]+", sid) for sid in sids), sids
         assert len(set(sids)) == len(sids), f"a Sid stands twice: {sids}"
+
+
+# --- the roles of CI: which tokens may assume them
+
+TRAINC = os.environ.get("TRAINC_BIN")
+GITHUB, GITLAB = "token.actions.githubusercontent.com", "gitlab.com"
+# (flags, issuer, subjects that may assume the role, subjects that may not)
+TRUSTS = [
+    (
+        ["--github", "acme/jobs"], GITHUB, ["repo:acme/jobs:environment:production"],
+        ["repo:acme/jobs:pull_request", "repo:acme/jobs:ref:refs/heads/main", "repo:acme/jobs2:environment:production",
+         "repo:evil/acme/jobs:environment:production", "repo:acme/jobs:environment:staging"],
+    ),
+    (
+        ["--github", "acme/jobs", "--pull-requests"], GITHUB, ["repo:acme/jobs:pull_request"],
+        ["repo:acme/jobs:environment:production", "repo:acme/other:pull_request"],
+    ),
+    (
+        ["--github", "acme@1/jobs@2", "--environment", "staging"], GITHUB, ["repo:acme@1/jobs@2:environment:staging"],
+        ["repo:acme/jobs:environment:staging", "repo:acme@1/jobs@3:environment:staging"],
+    ),
+    (
+        ["--gitlab", "acme/ml/jobs"], GITLAB, ["project_path:acme/ml/jobs:ref_type:branch:ref:main"],
+        ["project_path:acme/ml/jobs:ref_type:branch:ref:main2", "project_path:acme/ml/jobs:ref_type:tag:ref:main"],
+    ),
+    (
+        ["--gitlab", "acme/jobs", "--pull-requests"], GITLAB, ["project_path:acme/jobs:ref_type:branch:ref:a/b"],
+        ["project_path:acme/jobs:ref_type:tag:ref:v1", "project_path:acme/jobs2:ref_type:branch:ref:a"],
+    ),
+]
+
+
+def trust(*flags):
+    command = [TRAINC, "catalog", "permissions", "trust", "--account", "111122223333", *flags]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def accepts(policy, issuer, audience, subject):
+    claims = {f"{issuer}:aud": audience, f"{issuer}:sub": subject}
+    tests = {"StringEquals": lambda value, wanted: value == wanted, "StringLike": fnmatch.fnmatchcase}
+    provider = f"arn:aws:iam::111122223333:oidc-provider/{issuer}"
+    return any(
+        one["Principal"] == {"Federated": provider}
+        and all(
+            tests[operator](claims.get(key, ""), wanted)
+            for operator, keys in one["Condition"].items() for key, wanted in keys.items()
+        )
+        for one in policy["Statement"]
+    )
+
+
+@pytest.mark.skipif(not TRAINC, reason="TRAINC_BIN is not set")
+@pytest.mark.parametrize("flags, issuer, own, others", TRUSTS, ids=lambda one: " ".join(one) if isinstance(one, list) else one)
+def test_only_runs_of_the_repository_assume_the_roles_of_ci(flags, issuer, own, others):
+    from cfnlint.api import lint
+    from cfnlint.config import ManualArgs
+
+    policy = json.loads(trust(*flags).stdout)
+    audience = "sts.amazonaws.com"
+    assert [one for one in own if not accepts(policy, issuer, audience, one)] == []
+    assert [one for one in others if accepts(policy, issuer, audience, one)] == []
+    assert not accepts(policy, issuer, "https://github.com/evil", own[0])
+    for statement in policy["Statement"]:
+        assert statement["Action"] == "sts:AssumeRoleWithWebIdentity" and statement["Effect"] == "Allow"
+        assert {f"{issuer}:aud", f"{issuer}:sub"} == {key for keys in statement["Condition"].values() for key in keys}
+        assert re.fullmatch("[A-Za-z0-9]+", statement["Sid"])
+    assert len(compact(policy)) <= 2048
+    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": policy}}
+    template = {"AWSTemplateFormatVersion": "2010-09-09", "Resources": {"Role": role}}
+    assert [str(match) for match in lint(compact(template), config=ManualArgs(regions=["us-east-1"]))] == []
+
+
+@pytest.mark.skipif(not TRAINC, reason="TRAINC_BIN is not set")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [], ["--github", "acme"], ["--github", "acme/*"], ["--github", "acme/jobs/x"], ["--gitlab", "acme/$x"],
+        ["--github", "acme/jobs", "--environment", "*"], ["--gitlab", "a/b", "--branch", "m?in"], ["--github", "a/b", "--branch", "main"],
+        ["--github", "a/b", "--pull-requests", "--environment", "production"],
+    ],
+    ids=" ".join,
+)
+def test_a_trust_that_names_no_repository_is_refused(flags):
+    done = trust(*flags)
+    assert done.returncode == 2 and done.stdout == "" and "error: " in done.stderr, done

@@ -142,7 +142,8 @@ fn value_texts(
             names.map(|name| (format!("\"{name}\""), describe_instance(&name, region))).collect()
         }
         ("model", "name") => {
-            models::names().map(|name| (format!("\"{name}\""), describe_model(name))).collect()
+            // Their parameters are added when one is looked at: reading all rows takes too long.
+            models::names().map(|name| (format!("\"{name}\""), MODEL.to_owned())).collect()
         }
         ("requires", _) => vec![(format!("\">={MINOR_VERSION}\""), "this version or a later one".to_owned())],
         ("parallel", "engine") => quoted(owned(ENGINE_NAMES), "engine"),
@@ -188,9 +189,20 @@ fn describe_instance(name: &str, region: Option<&str>) -> String {
     if parts.is_empty() { "instance type".to_owned() } else { parts.join(", ") }
 }
 
+/// What is shown of a model whose row was not read.
+const MODEL: &str = "model in the catalogue";
+
+/// Completes what is shown of an item that is looked at.
+pub(super) fn resolve(mut item: CompletionItem) -> CompletionItem {
+    if item.detail.as_deref() == Some(MODEL) {
+        item.detail = Some(describe_model(&item.label));
+    }
+    item
+}
+
 /// Describes a model by its parameters: `8.03 billion parameters`.
 fn describe_model(name: &str) -> String {
-    let Some(row) = models::find(name) else { return "model in the catalogue".to_owned() };
+    let Some(row) = models::find(name) else { return MODEL.to_owned() };
     let millions = (row.parameters as f64 / 1e4).round() / 100.0;
     if millions < 1_000.0 {
         return format!("{} million parameters", short_number(millions.round()));

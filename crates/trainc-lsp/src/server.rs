@@ -159,6 +159,7 @@ impl<'a> Server<'a> {
             hover_provider: Some(HoverProviderCapability::Simple(true)),
             completion_provider: Some(CompletionOptions {
                 trigger_characters: Some(triggers.map(str::to_owned).to_vec()),
+                resolve_provider: Some(true),
                 ..CompletionOptions::default()
             }),
             definition_provider: Some(OneOf::Left(true)),
@@ -366,6 +367,7 @@ impl<'a> Server<'a> {
                 let at = parse_parameters::<CompletionParams>(parameters)?.text_document_position;
                 to_json(self.completions(&at))
             }
+            "completionItem/resolve" => to_json(Some(completion::resolve(parse_parameters(parameters)?))),
             "textDocument/definition" => {
                 let at = parse_parameters::<GotoDefinitionParams>(parameters)?.text_document_position_params;
                 to_json(self.with_document_at(&at, |opened, document, offset| {
