@@ -92,7 +92,7 @@ fn hover_at(
     };
     match cursor.part {
         Part::Argument(_, entry) | Part::Key(entry) | Part::Value(entry) => {
-            words.push_str(&resolved_values(entry))
+            words.push_str(&resolved_values(entry));
         }
         _ => words.extend(step.node.entries().iter().map(resolved_values)),
     }

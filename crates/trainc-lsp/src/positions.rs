@@ -176,15 +176,15 @@ mod tests {
 
     #[test]
     fn files_are_named_relative_to_the_folder() {
-        let folder = Folder::new(Some("/work/my jobs/"));
+        let folder = Folder::new(Some("/srv/my jobs/"));
         for (uri, name) in [
-            ("file:///work/my%20jobs/a/b.kdl", "a/b.kdl"),
-            ("file:///work/my%20jobs2/b.kdl", "/work/my jobs2/b.kdl"),
+            ("file:///srv/my%20jobs/a/b.kdl", "a/b.kdl"),
+            ("file:///srv/my%20jobs2/b.kdl", "/srv/my jobs2/b.kdl"),
             ("untitled:Untitled-1", "<untitled:Untitled-1>"),
         ] {
             assert_eq!(folder.name(uri), name);
         }
-        assert_eq!(folder.uri("a/b.kdl"), "file:///work/my%20jobs/a/b.kdl");
+        assert_eq!(folder.uri("a/b.kdl"), "file:///srv/my%20jobs/a/b.kdl");
         assert_eq!(folder.uri("/etc/b.kdl"), "file:///etc/b.kdl");
         assert_eq!(Folder::new(None).name("file:///a.kdl"), "/a.kdl");
     }
