@@ -136,7 +136,7 @@ fn measure(dir: &Path, manifests: usize) {
     let (uri, text) = (format!("{folder}/{path}"), fs::read_to_string(dir.join(path)).unwrap());
     let document = json!({"uri": uri, "languageId": "kdl", "version": 1, "text": text});
     // While all others are checked in the background.
-    let mut open = |server: &mut Server, times: &mut Vec<Duration>| {
+    let open = |server: &mut Server, times: &mut Vec<Duration>| {
         let started = Instant::now();
         server.tell("textDocument/didOpen", &json!({"textDocument": document}));
         server.settle(&uri);
