@@ -101,7 +101,7 @@ impl Editor {
 
     /// The next message; published problems are kept.
     fn read(&mut self) -> Value {
-        let message = self.from.recv_timeout(Duration::from_secs(30)).unwrap();
+        let message = self.from.recv_timeout(Duration::from_mins(2)).unwrap();
         if message["method"] == "textDocument/publishDiagnostics" {
             let list = message["params"]["diagnostics"].as_array().unwrap().clone();
             self.problems.insert(message["params"]["uri"].as_str().unwrap().to_owned(), list);
