@@ -418,7 +418,7 @@ fn values_of_files_are_lines_to_edit() {
     let mut edited = 0;
     for point in points.iter().filter(|point| point.choice.degrees.sharding == Sharding::Full).take(20) {
         let sets = space.values_to_set(&point.choice);
-        let edit = sets.iter().find(|set| set.path == "parallel.strategy").unwrap();
+        let edit = sets.iter().find(|set| set.path() == "parallel.strategy").unwrap();
         assert_eq!(edit.file.as_ref().unwrap().to_string(), "zero2.yaml:4: `zero_stage: 3`");
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
         assert!(compiled(&sets, false).problems.iter().any(|one| one.code.id == "T0802"), "{sets:?}");

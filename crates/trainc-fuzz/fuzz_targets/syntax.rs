@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(before, content(&once), "formatting changed the content");
         assert_eq!(format::format(&once).as_ref(), Ok(&once), "a second pass changed the format");
     }
-    let path = [edit::PathStep::by_name("a")];
+    let path = [trainc_diag::NodeStep::by_name("a")];
     let _ = edit::set_property(&text, &path, "k", "1");
     let _ = edit::insert_child(&text, &path, "b 1");
     let _ = edit::remove_node(&text, &path);

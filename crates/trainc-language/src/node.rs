@@ -23,6 +23,22 @@ pub struct Leaf<'a> {
     pub value: &'a dyn Shown,
 }
 
+impl Leaf<'_> {
+    /// Returns the path of the value, as `--set` takes it; `None` for a value without a name of its own.
+    pub fn set_path(&self) -> Option<String> {
+        let name = self.declared.name;
+        let steps = match self.declared.place {
+            Place::Arg(0) => vec![self.path],
+            Place::Prop | Place::Child => vec![self.path, name],
+            Place::ChildProp(child) => vec![self.path, child, name],
+            _ => return None,
+        };
+        let steps: Vec<String> =
+            steps.into_iter().filter(|step| !step.is_empty()).map(|step| step.replace(' ', ".")).collect();
+        Some(steps.join("."))
+    }
+}
+
 /// Receives the values of a job.
 pub type Visitor<'a> = &'a mut dyn FnMut(&Leaf<'_>);
 
@@ -649,6 +665,23 @@ mod tests {
                 "cluster.group a|name=a",
                 "cluster.group a|nodes=2",
                 "|remote-debug=#true",
+            ]
+        );
+        let mut paths = Vec::new();
+        job.visit("", &mut |seen| paths.extend(seen.set_path()));
+        assert_eq!(
+            paths,
+            [
+                "",
+                "cluster",
+                "cluster.nodes",
+                "cluster.volume",
+                "cluster.volume.kms",
+                "cluster.max-run",
+                "cluster.spot.max-wait",
+                "cluster.group.a",
+                "cluster.group.a.nodes",
+                "remote-debug",
             ]
         );
         let mut addresses = Vec::new();

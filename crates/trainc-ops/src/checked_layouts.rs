@@ -1,7 +1,6 @@
 //! Checks the layouts to show: each is compiled as it would be written.
 
 use std::collections::{BTreeMap, BTreeSet};
-use trainc_check::codes::T0347;
 use trainc_diag::{Diagnostic, Problems, Severity};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
@@ -10,7 +9,6 @@ use trainc_project::loaded_manifest::LoadedManifest;
 use trainc_tune::fitting::has_same_shape;
 use trainc_tune::front::Measure;
 use trainc_tune::unranked::{MAX_COMPILED, REFUSALS_PER_TYPE, Rejection, Unranked};
-use trainc_tune::write::turns_off_activation_offload;
 use trainc_tune::{self as tune, Choice, Limits, Point, Refusal, Space, Status, front_to_show};
 
 /// Maximum number of layouts shown.
@@ -166,7 +164,7 @@ pub fn check_layouts(
         let Some(point) = out.points.get(at).copied() else { break };
         match compile_layout(held, options, space, &point.choice) {
             Ok(compiled) => {
-                let warnings = new_warnings(base, &compiled, space, &point.choice);
+                let warnings = new_warnings(base, &compiled);
                 known.insert(at, (compiled, warnings));
             }
             Err(blame) => {
@@ -219,7 +217,7 @@ pub fn unranked_layouts<'a>(
 ) -> Unranked<'a> {
     Unranked::new(space, limits, constants, |choice| {
         let compiled = compile_layout(held, options, space, choice)?;
-        let warnings = new_warnings(base, &compiled, space, choice);
+        let warnings = new_warnings(base, &compiled);
         Ok((compiled, warnings))
     })
 }
@@ -239,14 +237,11 @@ fn shown_places(points: &[Point]) -> Vec<usize> {
 }
 
 /// Returns the codes of warnings that a layout has and the unchanged manifest does not.
-fn new_warnings(base: &Compiled, compiled: &Compiled, space: &Space, choice: &Choice) -> Vec<String> {
+fn new_warnings(base: &Compiled, compiled: &Compiled) -> Vec<String> {
     let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
-    // `--write` removes the parameter together with the offload, so its warning does not apply.
-    let goes = space.values_to_set(choice).iter().any(turns_off_activation_offload).then_some(T0347.id);
     let warnings = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
     let new: BTreeSet<&str> = warnings.map(|one| one.code.id).collect();
-    let new = new.into_iter().filter(|id| !old.contains(id) && Some(*id) != goes);
-    new.map(str::to_owned).collect()
+    new.into_iter().filter(|id| !old.contains(id)).map(str::to_owned).collect()
 }
 
 /// Compiles the manifest with a layout as overrides. Fails with the first error, and whether the instance

@@ -2,14 +2,13 @@
 
 use std::io;
 use std::path::Path;
+use trainc_diag::FileLine;
 use trainc_diag::source::is_file;
 use trainc_ir::Axis;
-use trainc_plan::Compiled;
-use trainc_plan::Options;
+use trainc_plan::{Compiled, Options, edit_manifest};
 use trainc_project::files::write_in_root;
 use trainc_project::loaded_manifest::LoadedManifest;
-use trainc_tune::write::{BaseValues, set_manifest_values};
-use trainc_tune::{Choice, FileEdit, Space};
+use trainc_tune::{Choice, Space};
 
 /// What was done to the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ pub enum NotWritten {
     /// Its text cannot be edited; the reason.
     Uneditable(String),
     /// Files that are not manifests set values of the layout: the lines to edit.
-    InFiles(Vec<FileEdit>),
+    InFiles(Vec<FileLine>),
     /// Edited, it would give the plan only with the values of `--set`.
     SetsRequired,
     /// Edited, it would give another plan: an environment or a layer sets other values.
@@ -48,19 +47,12 @@ pub fn write_layout(
     if !is_file(&held.path) {
         return Err(NotWritten::NoFile);
     }
-    let sets = space.values_to_set(choice);
-    let in_files: Vec<FileEdit> = sets.iter().filter_map(|set| set.file.clone()).collect();
+    let edits = space.values_to_set(choice);
+    let in_files: Vec<FileLine> = edits.iter().filter_map(|edit| edit.file.clone()).collect();
     if !in_files.is_empty() {
         return Err(NotWritten::InFiles(in_files));
     }
-    let plan = shown.plan.as_ref();
-    let engine = plan.and_then(|plan| plan.engine).map_or("", trainc_ir::Engine::name);
-    let base = BaseValues {
-        job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
-        instance: space.instance_name(choice.site),
-        engine,
-    };
-    let text = set_manifest_values(&held.text, base, &sets)
+    let text = edit_manifest(space.plan, &held.text, &edits)
         .map_err(|error| NotWritten::Uneditable(error.to_string()))?;
     // The next command reads the file without `--set`, so the file alone must give the plan that was shown.
     let plain = without_sets(options);

@@ -6,6 +6,7 @@
 pub mod bind;
 mod delivery;
 mod files;
+mod manifest_edit;
 pub mod plan;
 pub mod planned_values;
 pub mod reference;
@@ -27,6 +28,8 @@ pub mod codes {
 mod options;
 mod pipeline;
 mod world;
+
+pub use manifest_edit::edit_manifest;
 
 pub use options::Options;
 pub use pipeline::{Choice, Choices, Compiled, plan_and_predict};

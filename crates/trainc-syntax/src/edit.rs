@@ -8,36 +8,7 @@ use super::lexer::{Kind, Token};
 use super::literal::{self, quoted};
 use super::tree::{self, Block, Entry, Item, Node, Part, Tree};
 use std::ops::Range;
-
-/// One step of a path: a node by its name and, if given, its first argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathStep<'a> {
-    /// The node's name.
-    pub name: &'a str,
-    /// Its first argument, a string: distinguishes `channel "train"` from `channel "test"`.
-    pub argument: Option<&'a str>,
-}
-
-impl<'a> PathStep<'a> {
-    /// Selects a node by its name.
-    pub fn by_name(name: &'a str) -> Self {
-        Self { name, argument: None }
-    }
-
-    /// Selects a node by its name and first argument.
-    pub fn by_argument(name: &'a str, argument: &'a str) -> Self {
-        Self { name, argument: Some(argument) }
-    }
-}
-
-impl std::fmt::Display for PathStep<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.argument {
-            Some(argument) => write!(f, "{} {}", self.name, quoted(argument)),
-            None => f.write_str(self.name),
-        }
-    }
-}
+use trainc_diag::{Edit, NodeStep, Op};
 
 /// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +47,78 @@ pub enum EditError {
     Limit,
 }
 
-/// Sets a property of a node: replaces its value, or adds it after the node's last value.
-pub fn set_property(
+/// Applies an edit to the node at `top`, a job or the whole text. A value of a node that is not there is
+/// added with the node.
+pub fn apply(text: &str, top: &[NodeStep], edit: &Edit) -> Result<Edited, EditError> {
+    let path = [top, &edit.at].concat();
+    let edited = match &edit.op {
+        Op::SetArgument(index, value) => set_argument(text, &path, *index, value),
+        Op::SetProperty(name, value) => set_property(text, &path, name, value),
+        Op::RemoveProperty(name) => remove_property(text, &path, name),
+        Op::Add(nodes) => insert_child(text, &path, nodes),
+        Op::Remove => remove_node(text, &path),
+    };
+    match edited {
+        Err(EditError::NotFound(_)) if !edit.removes() && !edit.at.is_empty() => {
+            add_with_node(text, top, edit)
+        }
+        edited => edited,
+    }
+}
+
+/// Applies edits to the node at `top`, one after the other. The node of an edit may be in a layer below the
+/// text: added, it gets what it requires, one of `required`, and the rest is merged.
+pub fn apply_all(
     text: &str,
-    path: &[PathStep<'_>],
-    property: &str,
-    value: &str,
-) -> Result<Edited, EditError> {
+    top: &[NodeStep],
+    required: &[Edit],
+    edits: &[Edit],
+) -> Result<String, EditError> {
+    let mut text = text.to_owned();
+    for edit in edits {
+        let of_node = |one: &&Edit| one.at.first() == edit.at.first();
+        if let Some(required) = required.iter().find(of_node) {
+            let node = [top, &required.at].concat();
+            if matches!(locate(&text, &node), Err(EditError::NotFound(_))) {
+                text = apply(&text, top, required)?.text;
+            }
+        }
+        text = apply(&text, top, edit)?.text;
+    }
+    Ok(text)
+}
+
+/// Adds the nodes of an edit that are not there, with its value.
+fn add_with_node(text: &str, top: &[NodeStep], edit: &Edit) -> Result<Edited, EditError> {
+    let mut path = top.to_vec();
+    let mut missing = edit.at.iter();
+    for step in missing.by_ref() {
+        path.push(step.clone());
+        match locate(text, &path) {
+            Ok(_) => {}
+            Err(EditError::NotFound(_)) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    let first = path.pop();
+    let names: Vec<String> = first.iter().chain(missing).map(describe_step).collect();
+    let value = match &edit.op {
+        Op::SetArgument(_, value) => format!(" {value}"),
+        Op::SetProperty(name, value) => format!(" {}={value}", property_name(name)),
+        Op::Add(nodes) => format!(" {{\n{}\n}}", indented(nodes, "    ")),
+        Op::RemoveProperty(_) | Op::Remove => String::new(),
+    };
+    let around = |inside: String, name: &String| format!("{name} {{\n{}\n}}", indented(&inside, "    "));
+    let nodes = names.iter().rev().skip(1).fold(names.last().cloned().unwrap_or_default() + &value, around);
+    insert_child(text, &path, &nodes)
+}
+
+fn property_name(property: &str) -> String {
+    if is_bare_name(property) { property.to_owned() } else { quoted(property) }
+}
+
+/// Sets a property of a node: replaces its value, or adds it after the node's last value.
+pub fn set_property(text: &str, path: &[NodeStep], property: &str, value: &str) -> Result<Edited, EditError> {
     expect_value(value)?;
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
@@ -91,13 +127,12 @@ pub fn set_property(
     if let Some(entry) = live_entries(node).filter(named).max_by_key(|entry| entry.start) {
         return replace_span(text, value_range(entry), value);
     }
-    let key = if is_bare_name(property) { property.to_owned() } else { quoted(property) };
     let at = head_end(node);
-    replace_span(text, at..at, &format!(" {key}={value}"))
+    replace_span(text, at..at, &format!(" {}={value}", property_name(property)))
 }
 
 /// Removes a property of a node with the spaces before it; a node without it is unchanged.
-pub fn remove_property(text: &str, path: &[PathStep<'_>], property: &str) -> Result<Edited, EditError> {
+pub fn remove_property(text: &str, path: &[NodeStep], property: &str) -> Result<Edited, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
     let mut ranges: Vec<Range<usize>> = live_entries(node)
@@ -116,12 +151,7 @@ pub fn remove_property(text: &str, path: &[PathStep<'_>], property: &str) -> Res
 }
 
 /// Sets an argument of a node, counted from 0: replaces it, or adds it after the last argument.
-pub fn set_argument(
-    text: &str,
-    path: &[PathStep<'_>],
-    index: usize,
-    value: &str,
-) -> Result<Edited, EditError> {
+pub fn set_argument(text: &str, path: &[NodeStep], index: usize, value: &str) -> Result<Edited, EditError> {
     expect_value(value)?;
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
@@ -138,7 +168,7 @@ pub fn set_argument(
 
 /// Adds a node after the last child of a node, indented like its siblings; with an empty path, at the end of
 /// the text. The child may have several lines, written without indentation.
-pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Edited, EditError> {
+pub fn insert_child(text: &str, path: &[NodeStep], child: &str) -> Result<Edited, EditError> {
     let child = child.trim();
     if !tree::parse(child).is_ok_and(|tree| tree.faults.is_empty() && !tree.items.is_empty()) {
         return Err(EditError::NotANode(child.to_owned()));
@@ -197,7 +227,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
 }
 
 /// Removes a node with its block and the comment at its end. Comments on the lines above it are kept.
-pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditError> {
+pub fn remove_node(text: &str, path: &[NodeStep]) -> Result<Edited, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
     let end = terminator_end(text, node);
@@ -262,7 +292,7 @@ pub fn replace_all(text: &str, edits: &[(Range<usize>, String)]) -> Result<Strin
 }
 
 /// Returns the range of a node, from its name to the end of its block.
-pub fn locate(text: &str, path: &[PathStep<'_>]) -> Result<Range<usize>, EditError> {
+pub fn locate(text: &str, path: &[NodeStep]) -> Result<Range<usize>, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
     Ok(node.start..node.end)
@@ -317,19 +347,19 @@ fn value_range(entry: &Entry) -> Range<usize> {
     start..entry.end
 }
 
-fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n Node, usize), EditError> {
+fn find<'n>(text: &str, tree: &'n Tree, path: &[NodeStep]) -> Result<(&'n Node, usize), EditError> {
     let mut items: &[Item] = &tree.items;
     let mut found = None;
     for (depth, step) in path.iter().enumerate() {
         let mut fitting = items.iter().filter_map(|item| match item {
-            Item::Node(node) if !node.slashdash && !node.broken && matches_step(text, node, *step) => {
+            Item::Node(node) if !node.slashdash && !node.broken && matches_step(text, node, step) => {
                 Some(&**node)
             }
             Item::Node(_) | Item::Comment { .. } | Item::Blank => None,
         });
-        let node = fitting.next().ok_or_else(|| EditError::NotFound(step.to_string()))?;
+        let node = fitting.next().ok_or_else(|| EditError::NotFound(describe_step(step)))?;
         if fitting.next().is_some() {
-            return Err(EditError::Ambiguous(step.to_string()));
+            return Err(EditError::Ambiguous(describe_step(step)));
         }
         items = live_block(node).map_or(&[], |block| block.items.as_slice());
         found = Some((node, depth));
@@ -337,12 +367,18 @@ fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n No
     found.ok_or_else(|| EditError::NotFound(String::new()))
 }
 
-fn matches_step(text: &str, node: &Node, step: PathStep<'_>) -> bool {
+fn matches_step(text: &str, node: &Node, step: &NodeStep) -> bool {
     let first = || live_entries(node).find(|entry| entry.key.is_none()).and_then(|entry| entry.value);
     string(text, node.name) == step.name
-        && step.argument.is_none_or(|wanted| {
-            first().is_some_and(|token| token.kind.is_string() && string(text, token) == wanted)
+        && step.argument.as_ref().is_none_or(|wanted| {
+            first().is_some_and(|token| token.kind.is_string() && string(text, token) == *wanted)
         })
+}
+
+fn describe_step(step: &NodeStep) -> String {
+    let argument =
+        step.argument.as_ref().map_or_else(String::new, |argument| format!(" {}", quoted(argument)));
+    format!("{}{argument}", step.name)
 }
 
 fn line_start(text: &str, at: usize) -> usize {
@@ -421,8 +457,8 @@ mod tests {
         \"train\" s3=\"a\" // t\n    channel \"test\" s3=(u8)1 /-mode=\"x\"\n\n    // about train\n    \
         train {\n        steps 100 // few\n    }\n    debugger\n}\n";
 
-    fn job<'a>(steps: &[PathStep<'a>]) -> Vec<PathStep<'a>> {
-        [&[PathStep::by_argument("job", "x")], steps].concat()
+    fn job(steps: &[NodeStep]) -> Vec<NodeStep> {
+        [&[NodeStep::by_argument("job", "x")], steps].concat()
     }
 
     #[track_caller]
@@ -437,31 +473,31 @@ mod tests {
 
     #[test]
     fn properties() {
-        let train = job(&[PathStep::by_argument("channel", "train")]);
+        let train = job(&[NodeStep::by_argument("channel", "train")]);
         check(set_property(TEXT, &train, "s3", "\"b\""), "s3=\"a\"", "s3=\"b\"");
         check(set_property(TEXT, &train, "mode", "\"ro\""), "s3=\"a\"", "s3=\"a\" mode=\"ro\"");
         check(set_property(TEXT, &train, "two words", "1"), "s3=\"a\"", "s3=\"a\" \"two words\"=1");
-        let test = job(&[PathStep::by_argument("channel", "test")]);
+        let test = job(&[NodeStep::by_argument("channel", "test")]);
         check(set_property(TEXT, &test, "s3", "2"), "(u8)1", "2");
         check(set_property(TEXT, &test, "mode", "2"), "/-mode=\"x\"", "/-mode=\"x\" mode=2");
-        let cluster = job(&[PathStep::by_name("cluster")]);
+        let cluster = job(&[NodeStep::by_name("cluster")]);
         check(set_property(TEXT, &cluster, "nodes", "16"), "nodes=2", "nodes=16");
         check(set_property(TEXT, &cluster, "spare", "1"), "nodes=2", "nodes=2 spare=1");
     }
 
     #[test]
     fn arguments() {
-        let steps = job(&[PathStep::by_name("train"), PathStep::by_name("steps")]);
+        let steps = job(&[NodeStep::by_name("train"), NodeStep::by_name("steps")]);
         check(set_argument(TEXT, &steps, 0, "2_000"), "100", "2_000");
         check(set_argument(TEXT, &steps, 1, "#true"), "100", "100 #true");
         assert_eq!(set_argument(TEXT, &steps, 2, "1"), Err(EditError::NoArgument(2)));
         check(
-            set_argument(TEXT, &job(&[PathStep::by_argument("channel", "train")]), 0, "\"t\""),
+            set_argument(TEXT, &job(&[NodeStep::by_argument("channel", "train")]), 0, "\"t\""),
             "\"train\"",
             "\"t\"",
         );
         check(
-            set_argument(TEXT, &job(&[PathStep::by_name("debugger")]), 0, "#true"),
+            set_argument(TEXT, &job(&[NodeStep::by_name("debugger")]), 0, "#true"),
             "debugger",
             "debugger #true",
         );
@@ -470,30 +506,30 @@ mod tests {
     #[test]
     fn children() {
         check(
-            insert_child(TEXT, &job(&[PathStep::by_name("train")]), "seed 1"),
+            insert_child(TEXT, &job(&[NodeStep::by_name("train")]), "seed 1"),
             "// few\n",
             "// few\n        seed 1\n",
         );
         check(
-            insert_child(TEXT, &job(&[PathStep::by_name("cluster")]), "volume \"1GiB\""),
+            insert_child(TEXT, &job(&[NodeStep::by_name("cluster")]), "volume \"1GiB\""),
             "\"5d\" }",
             "\"5d\"; volume \"1GiB\" }",
         );
         check(
-            insert_child(TEXT, &job(&[PathStep::by_name("debugger")]), "a {\n    b\n}"),
+            insert_child(TEXT, &job(&[NodeStep::by_name("debugger")]), "a {\n    b\n}"),
             "debugger\n",
             "debugger {\n        a {\n            b\n        }\n    }\n",
         );
         check(
-            insert_child(TEXT, &job(&[PathStep::by_argument("channel", "train")]), "b"),
+            insert_child(TEXT, &job(&[NodeStep::by_argument("channel", "train")]), "b"),
             "s3=\"a\" //",
             "s3=\"a\" {\n        b\n    } //",
         );
         check(insert_child(TEXT, &job(&[]), "profiler"), "debugger\n", "debugger\n    profiler\n");
-        assert_eq!(insert_child("a {}\n", &[PathStep::by_name("a")], "b").unwrap().text, "a { b }\n");
-        assert_eq!(insert_child("a {\n}\n", &[PathStep::by_name("a")], "b").unwrap().text, "a {\n    b\n}\n");
+        assert_eq!(insert_child("a {}\n", &[NodeStep::by_name("a")], "b").unwrap().text, "a { b }\n");
+        assert_eq!(insert_child("a {\n}\n", &[NodeStep::by_name("a")], "b").unwrap().text, "a {\n    b\n}\n");
         assert_eq!(
-            insert_child("a { b }\n", &[PathStep::by_name("a")], "c // d").unwrap().text,
+            insert_child("a { b }\n", &[NodeStep::by_name("a")], "c // d").unwrap().text,
             "a { b\n    c // d\n}\n"
         );
         assert_eq!(insert_child("a", &[], "b").unwrap().text, "a\nb\n");
@@ -502,18 +538,18 @@ mod tests {
     #[test]
     fn removal() {
         check(
-            remove_node(TEXT, &job(&[PathStep::by_argument("channel", "train")])),
+            remove_node(TEXT, &job(&[NodeStep::by_argument("channel", "train")])),
             "    channel \"train\" s3=\"a\" // t\n",
             "",
         );
-        check(remove_node(TEXT, &job(&[PathStep::by_name("debugger")])), "    debugger\n", "");
+        check(remove_node(TEXT, &job(&[NodeStep::by_name("debugger")])), "    debugger\n", "");
         check(
-            remove_node(TEXT, &job(&[PathStep::by_name("cluster"), PathStep::by_name("max-run")])),
+            remove_node(TEXT, &job(&[NodeStep::by_name("cluster"), NodeStep::by_name("max-run")])),
             " max-run \"5d\" }",
             " }",
         );
         let remove = |text: &str, name: &str| {
-            remove_node(text, &[PathStep::by_name("a"), PathStep::by_name(name)]).unwrap().text
+            remove_node(text, &[NodeStep::by_name("a"), NodeStep::by_name(name)]).unwrap().text
         };
         assert_eq!(remove("a { b; c; d }\n", "b"), "a { c; d }\n");
         assert_eq!(remove("a { b; c; d }\n", "c"), "a { b; d }\n");
@@ -524,9 +560,9 @@ mod tests {
 
     #[test]
     fn invalid_edits_are_rejected() {
-        let channel = job(&[PathStep::by_name("channel")]);
+        let channel = job(&[NodeStep::by_name("channel")]);
         assert_eq!(set_property(TEXT, &channel, "s3", "1"), Err(EditError::Ambiguous("channel".into())));
-        let none = job(&[PathStep::by_argument("channel", "nope")]);
+        let none = job(&[NodeStep::by_argument("channel", "nope")]);
         assert_eq!(
             set_property(TEXT, &none, "s3", "1").unwrap_err().to_string(),
             "node `channel \"nope\"` not found"
@@ -549,9 +585,71 @@ mod tests {
         assert!(replace_all("abc", &[(0..2, String::new()), (1..3, String::new())]).is_err());
     }
 
+    /// Returns the text with values of job `a`, whose base has a cluster and an engine.
+    fn written(text: &str, edits: &[Edit]) -> String {
+        let top = [NodeStep::by_argument("job", "a")];
+        let required =
+            [Edit::argument(&["cluster"], "ml.p4d.24xlarge"), Edit::property(&["parallel"], "engine", "smp")];
+        apply_all(text, &top, &required, edits).unwrap()
+    }
+
+    #[test]
+    fn an_edit_keeps_comments_and_adds_what_is_missing() {
+        let text = "// why\njob \"a\" {\n    cluster \"ml.p4d.24xlarge\" nodes=2 // two\n    train {\n    \
+            \x20   micro-batch 1\n    }\n}\n";
+        let edits = [
+            Edit::property(&["cluster"], "nodes", 4),
+            Edit::argument(&["cluster"], "ml.p5.48xlarge"),
+            Edit::argument(&["train", "micro-batch"], 8),
+            Edit::argument(&["train", "activation-checkpointing"], "#true"),
+        ];
+        assert_eq!(
+            written(text, &edits),
+            "// why\njob \"a\" {\n    cluster \"ml.p5.48xlarge\" nodes=4 // two\n    train {\n        \
+                micro-batch 8\n        activation-checkpointing #true\n    }\n}\n"
+        );
+    }
+
+    #[test]
+    fn a_node_that_a_base_has_is_laid_over_it() {
+        let text = "extends \"./base.kdl\"\njob \"a\" {\n    region \"us-west-2\"\n}\n";
+        let edits = [
+            Edit::property(&["cluster"], "nodes", 4),
+            Edit::argument(&["parallel", "tensor-degree"], 2),
+            Edit::argument(&["train", "micro-batch"], 8),
+            Edit::property(&["train", "optimizer"], "lr", 1),
+        ];
+        assert_eq!(
+            written(text, &edits),
+            "extends \"./base.kdl\"\njob \"a\" {\n    region \"us-west-2\"\n    cluster \
+                \"ml.p4d.24xlarge\" nodes=4\n    parallel engine=\"smp\" {\n        tensor-degree 2\n    \
+                }\n    train {\n        micro-batch 8\n        optimizer lr=1\n    }\n}\n"
+        );
+        assert_eq!(apply("a\n", &[], &Edit::argument(&["b", "c"], 1)).unwrap().text, "a\nb {\n    c 1\n}\n");
+        let removed = apply("a\n", &[], &Edit::without_property(&["b"], "c"));
+        assert_eq!(removed, Err(EditError::NotFound("b".into())));
+    }
+
+    #[test]
+    fn properties_of_a_child_are_set_and_removed() {
+        let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 4 \
+            schedule=\"interleaved\" microbatches=4 // in flight\n    }\n}\n";
+        let path = ["parallel", "pipeline-degree"];
+        let edits = [
+            Edit::argument(&path, 2),
+            Edit::property(&path, "microbatches", 8),
+            Edit::without_property(&path, "schedule"),
+        ];
+        assert_eq!(
+            written(text, &edits),
+            "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 2 microbatches=8 // in \
+                flight\n    }\n}\n"
+        );
+    }
+
     #[test]
     fn text_with_errors_can_be_edited() {
-        let edited = set_argument("a 5d\nb 1\n", &[PathStep::by_name("b")], 0, "2").unwrap();
+        let edited = set_argument("a 5d\nb 1\n", &[NodeStep::by_name("b")], 0, "2").unwrap();
         assert_eq!(edited.text, "a 5d\nb 2\n");
     }
 
@@ -568,7 +666,7 @@ mod tests {
 
         #[test]
         fn no_edit_panics_and_valid_text_stays_valid(text in near_kdl()) {
-            let path = [PathStep::by_name("a")];
+            let path = [NodeStep::by_name("a")];
             let was_valid = tree::parse(&text).is_ok_and(|tree| tree.faults.is_empty());
             let edits = [
                 set_property(&text, &path, "k", "7"),
@@ -585,7 +683,7 @@ mod tests {
 
         #[test]
         fn an_edit_changes_only_its_target(text in super::super::format::tests::unformatted_kdl()) {
-            let path = [PathStep::by_name("node")];
+            let path = [NodeStep::by_name("node")];
             let before = nodes(&text);
             if let Ok(edited) = set_property(&text, &path, "k", "7") {
                 let after = nodes(&edited.text);

@@ -3,11 +3,11 @@
 
 use super::cursor::{Cursor, Part, Step};
 use super::document;
-use super::edit::{self, PathStep};
+use super::edit;
 use super::spec::Repeat;
 use kdl::KdlDocument;
 use trainc_diag::source::Span;
-use trainc_diag::{Diagnostic, Fix, Problems, Suggestion};
+use trainc_diag::{Diagnostic, Fix, NodeStep, Problems, Suggestion};
 
 /// Returns the edit of a suggestion of a problem in a text. `before` are the problems of the text; `compile`
 /// returns those of an edited one.
@@ -42,7 +42,7 @@ fn placements(text: &str, cursor: &Cursor, problem: &Diagnostic, suggestion: &Su
     match suggestion {
         Suggestion::Write { code, into: Some(into) } => {
             let places = paths_to(text, cursor, into);
-            let write = |text: &str, place: &[PathStep]| match properties(code) {
+            let write = |text: &str, place: &[NodeStep]| match properties(code) {
                 Some(properties) => set_properties(text, place, &properties),
                 None => edit::insert_child(text, place, code).ok().map(|edited| edited.text),
             };
@@ -72,7 +72,7 @@ fn placements(text: &str, cursor: &Cursor, problem: &Diagnostic, suggestion: &Su
             let (start, whole) = (node.name().span().offset(), node.span());
             let code = text.get(start..whole.offset() + whole.len()).unwrap_or("").trim_end();
             let places = paths_to(text, cursor, into);
-            let put = |text: &str, place: &[PathStep]| {
+            let put = |text: &str, place: &[NodeStep]| {
                 edit::insert_child(text, place, code).ok().map(|edited| edited.text)
             };
             removed.iter().flat_map(|text| places.iter().filter_map(|place| put(text, place))).collect()
@@ -89,7 +89,7 @@ fn placements(text: &str, cursor: &Cursor, problem: &Diagnostic, suggestion: &Su
                 if step.node.entry(name.as_str()).is_some() {
                     out.extend(edit::remove_property(text, &here, name).ok().map(|edited| edited.text));
                 }
-                let child = [here.as_slice(), &[PathStep::by_name(name)]].concat();
+                let child = [here.as_slice(), &[NodeStep::by_name(name)]].concat();
                 out.extend(edit::remove_node(text, &child).ok().map(|edited| edited.text));
             }
             out
@@ -110,8 +110,8 @@ fn remove_faulty(text: &str, cursor: &Cursor) -> Option<String> {
 }
 
 /// Returns the paths to nodes of a name in the blocks around the problem, innermost first.
-fn paths_to<'d>(text: &str, cursor: &Cursor<'d>, name: &'d str) -> Vec<Vec<PathStep<'d>>> {
-    let below = |at| [path(cursor, at).as_slice(), &[PathStep::by_name(name)]].concat();
+fn paths_to(text: &str, cursor: &Cursor, name: &str) -> Vec<Vec<NodeStep>> {
+    let below = |at| [path(cursor, at).as_slice(), &[NodeStep::by_name(name)]].concat();
     (0..=cursor.steps.len()).rev().map(below).filter(|path| edit::locate(text, path).is_ok()).collect()
 }
 
@@ -128,7 +128,7 @@ fn with_property<'c, 'd>(
     (1..).zip(&cursor.steps).filter(move |(_, step)| has(step)).collect::<Vec<_>>().into_iter().rev()
 }
 
-fn set_properties(text: &str, path: &[PathStep], properties: &[(String, String)]) -> Option<String> {
+fn set_properties(text: &str, path: &[NodeStep], properties: &[(String, String)]) -> Option<String> {
     properties.iter().try_fold(text.to_owned(), |text, (key, value)| {
         Some(edit::set_property(&text, path, key, value).ok()?.text)
     })
@@ -147,7 +147,7 @@ fn write_nodes(text: &str, cursor: &Cursor, code: &str) -> Vec<String> {
             out.extend(set_values(text, &here, first));
         }
         let Some(spec) = step.spec.and_then(|spec| spec.child(name)) else { continue };
-        let child = [here.as_slice(), &[PathStep::by_name(name)]].concat();
+        let child = [here.as_slice(), &[NodeStep::by_name(name)]].concat();
         let is_there = edit::locate(text, &child).is_ok();
         if is_there && spec.repeat == Repeat::Once && nodes.nodes().len() == 1 {
             out.extend(set_values(text, &child, first));
@@ -159,7 +159,7 @@ fn write_nodes(text: &str, cursor: &Cursor, code: &str) -> Vec<String> {
 }
 
 /// Sets the arguments and properties of a node to those of another.
-fn set_values(text: &str, path: &[PathStep], from: &kdl::KdlNode) -> Option<String> {
+fn set_values(text: &str, path: &[NodeStep], from: &kdl::KdlNode) -> Option<String> {
     let mut text = text.to_owned();
     let mut arguments = 0;
     for entry in from.entries() {
@@ -192,12 +192,12 @@ fn properties(code: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Returns the path of the first nodes around the problem.
-fn path<'d>(cursor: &Cursor<'d>, steps: usize) -> Vec<PathStep<'d>> {
-    let step = |step: &Step<'d>| {
+fn path(cursor: &Cursor, steps: usize) -> Vec<NodeStep> {
+    let step = |step: &Step| {
         let argument = step.node.entries().iter().find(|entry| entry.name().is_none());
         let argument = argument.and_then(|entry| entry.value().as_string());
         let name = step.node.name().value();
-        argument.map_or_else(|| PathStep::by_name(name), |argument| PathStep::by_argument(name, argument))
+        argument.map_or_else(|| NodeStep::by_name(name), |argument| NodeStep::by_argument(name, argument))
     };
     cursor.steps.iter().take(steps).map(step).collect()
 }

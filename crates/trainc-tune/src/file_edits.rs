@@ -1,63 +1,43 @@
 //! Values of a layout that a file of the engine or the program sets: trainc does not write such files, and
 //! shows the lines to edit.
 
-use std::fmt;
 use trainc_catalog::engine_files::{self, KeyRow, Syntax};
+use trainc_diag::{Edit, FileLine};
 use trainc_engine::files::Names;
 use trainc_ir::{FileSetting, FileValue, ForeignFile, Plan, Scalar};
 
-/// A line of a file that is not a manifest, with its new text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileEdit {
-    /// The file, as the manifest names it.
-    pub path: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The key and its new value, in the syntax of the file; the key alone if its value is not known.
-    pub text: String,
+/// Returns the line to edit, if a file of the plan sets the value of an edit.
+pub(super) fn file_line(plan: &Plan, edit: &Edit) -> Option<FileLine> {
+    let word = edit.path().replacen('.', "/", 1);
+    plan.files.iter().find_map(|file| line_in_file(file, &word, edit.value()))
 }
 
-impl fmt::Display for FileEdit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.text)
-    }
-}
-
-impl FileEdit {
-    /// Returns the edit that sets a value of the manifest, a path as of `--set`, if a file of the plan sets
-    /// it.
-    pub(super) fn find(plan: &Plan, path: &str, value: &str) -> Option<Self> {
-        let word = path.replacen('.', "/", 1);
-        plan.files.iter().find_map(|file| Self::in_file(file, &word, value))
-    }
-
-    fn in_file(file: &ForeignFile, word: &str, value: &str) -> Option<Self> {
-        let table = engine_files::keys(file.table)?;
-        let rows = table.rows.iter().filter(|row| row.word.as_deref() == Some(word));
-        let found: Vec<(&KeyRow, &FileSetting)> =
-            rows.filter_map(|row| Some((row, file.setting(&row.key)?))).collect();
-        // Of several keys the one whose value changes.
-        let changed = found.iter().find_map(|(row, setting)| {
-            let new = written(row, word, value)?;
-            let old = match &setting.value {
-                FileValue::Scalar(old) => old.as_variable(),
-                _ => return None,
-            };
-            (new != old).then_some((*row, *setting, Some(new)))
-        });
-        let (row, setting, new) =
-            changed.or_else(|| found.first().map(|(row, setting)| (*row, *setting, None)))?;
-        let before = file.text.get(..usize::try_from(setting.value_span.start).ok()?)?;
-        let key = row.key.rsplit('.').next().unwrap_or(&row.key);
-        Some(Self {
-            path: file.path.clone(),
-            line: before.matches('\n').count() + 1,
-            text: match new {
-                Some(new) => shown(table.syntax, key, &new),
-                None => format!("`{key}`"),
-            },
-        })
-    }
+fn line_in_file(file: &ForeignFile, word: &str, value: &str) -> Option<FileLine> {
+    let table = engine_files::keys(file.table)?;
+    let rows = table.rows.iter().filter(|row| row.word.as_deref() == Some(word));
+    let found: Vec<(&KeyRow, &FileSetting)> =
+        rows.filter_map(|row| Some((row, file.setting(&row.key)?))).collect();
+    // Of several keys the one whose value changes.
+    let changed = found.iter().find_map(|(row, setting)| {
+        let new = written(row, word, value)?;
+        let old = match &setting.value {
+            FileValue::Scalar(old) => old.as_variable(),
+            _ => return None,
+        };
+        (new != old).then_some((*row, *setting, Some(new)))
+    });
+    let (row, setting, new) =
+        changed.or_else(|| found.first().map(|(row, setting)| (*row, *setting, None)))?;
+    let before = file.text.get(..usize::try_from(setting.value_span.start).ok()?)?;
+    let key = row.key.rsplit('.').next().unwrap_or(&row.key);
+    Some(FileLine {
+        path: file.path.clone(),
+        line: before.matches('\n').count() + 1,
+        text: match new {
+            Some(new) => shown(table.syntax, key, &new),
+            None => format!("`{key}`"),
+        },
+    })
 }
 
 /// Returns what a file has for a value of the manifest: by the expression with which trainc writes such

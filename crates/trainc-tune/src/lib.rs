@@ -2,9 +2,8 @@
 //!
 //! Input: a plan and the axes that may vary. Output: every layout of the space with its predicted time and
 //! cost ([`search`]), the Pareto-optimal ones ([`front`]), the runners-up ([`runners_up`]) and why each was
-//! rejected ([`reasons`]); a layout becomes values of the manifest ([`edits`]) and, if it is chosen, text of
-//! the manifest ([`write`]). The global batch stays, so the training does. The caller compiles a layout to
-//! find out if it passes every check.
+//! rejected ([`reasons`]); a layout becomes edits of the manifest ([`edits`]). The global batch stays, so the
+//! training does. The caller compiles a layout to find out if it passes every check.
 
 pub mod better_machine;
 pub mod bounds;
@@ -12,7 +11,7 @@ pub mod choice;
 pub mod compare;
 pub mod description;
 pub mod edits;
-pub mod file_edits;
+mod file_edits;
 pub mod fitting;
 pub mod front;
 pub mod left_out;
@@ -23,12 +22,9 @@ pub mod scaling;
 pub mod search;
 pub mod space;
 pub mod unranked;
-pub mod write;
 
 pub use better_machine::{BetterMachine, TimeAndCost, better_machines};
 pub use choice::Choice;
-pub use edits::Set;
-pub use file_edits::FileEdit;
 pub use front::{default_choice, front_to_show, pareto_front};
 pub use reasons::{Reason, Refusal};
 pub use search::{Point, Status, search};

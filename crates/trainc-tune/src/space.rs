@@ -44,7 +44,8 @@ pub struct Site {
 
 /// All layouts that may be chosen.
 pub struct Space<'a> {
-    pub(super) plan: &'a Plan,
+    /// The plan of the manifest.
+    pub plan: &'a Plan,
     pub(super) base: Layout,
     pub(super) rules: Rules,
     pub(super) written: Choice,

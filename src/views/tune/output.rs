@@ -6,7 +6,7 @@ use super::figures::{Figures, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
-use trainc_diag::text;
+use trainc_diag::{Edit, text};
 use trainc_ops::checked_layouts::CheckedLayouts;
 use trainc_plan::Compiled;
 use trainc_predict::Constants;
@@ -15,7 +15,7 @@ use trainc_tune::left_out::unranked_instances;
 use trainc_tune::reasons::why_not_on_front;
 use trainc_tune::runners_up::runners_up;
 use trainc_tune::search::predict_choice;
-use trainc_tune::{Limits, Point, Reason, Set, Space};
+use trainc_tune::{Limits, Point, Reason, Space};
 use unicode_width::UnicodeWidthStr as _;
 
 /// Maximum number of rejected layouts shown.
@@ -324,16 +324,16 @@ impl<'a> Page<'a> {
 }
 
 /// Returns the values of the manifest in the syntax of `--set`.
-pub(crate) fn set_texts(sets: &[Set]) -> Vec<String> {
+pub(crate) fn set_texts(sets: &[Edit]) -> Vec<String> {
     sets.iter().filter(|set| set.file.is_none()).map(ToString::to_string).collect()
 }
 
 /// Returns the lines to edit in files that are not manifests.
-pub(super) fn file_texts(sets: &[Set]) -> Vec<String> {
+pub(super) fn file_texts(sets: &[Edit]) -> Vec<String> {
     sets.iter().filter_map(|set| Some(set.file.as_ref()?.to_string())).collect()
 }
 
-pub(crate) fn join_sets(sets: &[Set]) -> String {
+pub(crate) fn join_sets(sets: &[Edit]) -> String {
     match (sets.is_empty(), file_texts(sets).as_slice()) {
         (true, _) => "as written".to_owned(),
         (false, []) => set_texts(sets).join(" "),
@@ -344,7 +344,7 @@ pub(crate) fn join_sets(sets: &[Set]) -> String {
     }
 }
 
-pub(crate) fn quote_sets(sets: &[Set]) -> String {
+pub(crate) fn quote_sets(sets: &[Edit]) -> String {
     match (sets.is_empty(), file_texts(sets).as_slice()) {
         (true, _) => "as written".to_owned(),
         (false, []) => text::backtick_list(&set_texts(sets), "and"),

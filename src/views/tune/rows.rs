@@ -4,24 +4,25 @@ use super::document::{Edits, Figures, Layout, Machine, Rejection, RunnerUp};
 use super::figures::{self, OnDemand};
 use super::output::{file_texts, set_texts};
 use trainc_ir::Price;
+use trainc_diag::Edit;
 use trainc_ops::checked_layouts::Sound;
 use trainc_plan::Compiled;
 use trainc_tune::front::is_dominated;
 use trainc_tune::search::Predicted;
-use trainc_tune::{Choice, Point, Reason, Set, Space};
+use trainc_tune::{Choice, Point, Reason, Space};
 
 /// A member of the front, with the values of its own compilation.
 pub(super) struct Row<'a> {
     pub(super) sound: &'a Sound,
     pub(super) point: Point,
-    pub(super) sets: Vec<Set>,
+    pub(super) sets: Vec<Edit>,
     pub(super) words: String,
 }
 
 /// A runner-up, and the reason why it is not on the front.
 pub(super) struct Lost {
     pub(super) point: Point,
-    pub(super) sets: Vec<Set>,
+    pub(super) sets: Vec<Edit>,
     pub(super) words: String,
     pub(super) reason: Reason,
     /// Its prediction, with intervals.
@@ -90,7 +91,7 @@ impl Lost {
 
 impl Edits {
     /// Returns the changes of a layout, with the lines of files that are not manifests.
-    fn new(sets: &[Set]) -> Self {
+    fn new(sets: &[Edit]) -> Self {
         Self { sets: set_texts(sets), file_edits: Some(file_texts(sets)) }
     }
 }

@@ -1,11 +1,11 @@
 //! What `tune --write` prints.
 
 use crate::args::overlay::Overlay;
+use trainc_diag::FileLine;
 use trainc_emit::quote;
 use trainc_ops::written_layout::{NotWritten, Put};
 use trainc_plan::Options;
 use trainc_project::files::describe;
-use trainc_tune::FileEdit;
 use trainc_tune::description::format_gpu_gib;
 
 /// Formats what was done; `why` is the reason for a number that was chosen by default.
@@ -33,7 +33,7 @@ pub(crate) fn describe_not_written(why: &NotWritten, path: &str, options: &Optio
 }
 
 /// Returns the error if files that are not manifests set values of the layout.
-fn describe_file_edits(edits: &[FileEdit], path: &str) -> String {
+fn describe_file_edits(edits: &[FileLine], path: &str) -> String {
     let lines = edits.iter().fold(String::new(), |lines, edit| lines + &format!("help: edit {edit}\n"));
     format!(
         "error: `{path}` is left as it is: the layout changes values of files that are not manifests, which \

@@ -21,13 +21,13 @@ use crate::what_if::edit_cost::{
     training_seconds,
 };
 use crate::what_if::edit_rank::EditRank;
-use crate::what_if::edit_text::{self, Replacement};
+use crate::what_if::edit_text::{self, Replacement, manifest_edits};
 use host::{T0327, missing_host_memory};
 use larger_cluster::add_larger_clusters;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Note, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Edit, Note, Problems, Severity};
 use trainc_predict::memory::remedies::{Freedom, Judge, Remedy, changes_instance, is_ruinous, remedies};
 use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
@@ -180,7 +180,8 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         let host =
             after.host_bytes.zip(new.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has);
         // A host that lacks memory now may lack it afterwards too, but not so much that nothing runs.
-        let least = model::least_host_bytes(new, &memory_constants(context)).zip(new.hardware.host_memory_bytes);
+        let least = model::least_host_bytes(new, &memory_constants(context));
+        let least = least.zip(new.hardware.host_memory_bytes);
         let host =
             host || after.host_bytes <= memory.host_bytes && least.is_none_or(|(least, has)| least <= has);
         is_batch_divisible(context, layout, new) && host && limit.as_ref().is_none_or(|limit| limit.is_met_by(new))
@@ -191,16 +192,16 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     let train = &context.plan.job.train;
     let batch_follows = train.global_batch.get().is_some() && train.accumulation.is_absent();
     let judge = Judge { memory: &needs, seconds: &seconds, passes: &passes, batch_follows };
+    let edits = |remedy: &Remedy| manifest_edits(context.plan, &remedy.edits);
+    let is_writable = |remedy: &Remedy| edit_text::build_fix(context, &edits(remedy)).is_some();
     let mut found = remedies(layout, &freedom, &judge);
     found.sort_by_cached_key(|remedy| {
-        let is_writable = edit_text::build_fix(context, &remedy.edits).is_some();
+        let is_writable = is_writable(remedy);
         let nodes = remedy.layout.hardware.nodes / layout.hardware.nodes;
         let changes_training = new_global_batch(context, layout, remedy).is_some();
         (changes_instance(&remedy.edits), EditRank::new((nodes, remedy.slower), changes_training, is_writable))
     });
-    prefer_sure(&mut found, |one| {
-        (new_global_batch(context, layout, one), edit_text::build_fix(context, &one.edits).is_some())
-    });
+    prefer_sure(&mut found, |one| (new_global_batch(context, layout, one), is_writable(one)));
     let written: Vec<(Note, &Remedy)> =
         found.iter().map(|remedy| (describe(context, (layout, memory), remedy), remedy)).collect();
     diagnostic = diagnostic.fact(
@@ -208,10 +209,12 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         written
             .iter()
             .map(|(_, remedy)| {
+                let (removed, set): (Vec<Edit>, Vec<Edit>) =
+                    edits(remedy).into_iter().partition(Edit::removes);
                 serde_json::json!({
-                    "write": edit_text::edit_lines(context.plan, &remedy.edits),
-                    "set": edit_text::set_arguments(context.plan, &remedy.edits),
-                    "remove": edit_text::removed_properties(context.plan, &remedy.edits),
+                    "write": Edit::lines(&set),
+                    "set": set.iter().map(Edit::to_string).collect::<Vec<_>>(),
+                    "remove": removed.iter().map(Edit::path).collect::<Vec<_>>(),
                     "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
                     "capacity_bytes": remedy.after.capacity_bytes,
                     "slower": remedy.slower,
@@ -250,7 +253,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         let note = Note::from(format!("or {}", texts.join("; or ")));
         diagnostic = diagnostic.note(note.with_cost_if(others.iter().any(|one| one.states_cost())));
     }
-    match edit_text::build_fix(context, &best.edits) {
+    match edit_text::build_fix(context, &edits(best)) {
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
     }
@@ -332,8 +335,8 @@ fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> Not
 /// Describes an edit: `activation-checkpointing #true` (−14 GiB, +24% time); on other machines also their
 /// cost and batch.
 fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> Note {
-    let lines: Vec<String> =
-        edit_text::edit_lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
+    let edits = manifest_edits(context.plan, &remedy.edits);
+    let lines = text::backtick_list(&Edit::lines(&edits), "and");
     let saved = if changes_instance(&remedy.edits) {
         let capacity = format_bytes(remedy.after.capacity_bytes.unwrap_or(0.0));
         format!("{} of {capacity}", format_bytes(remedy.after.per_gpu_bytes))
@@ -343,12 +346,10 @@ fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Re
     let time = describe_slowdown(context, layout, remedy);
     let machines = describe_machines(context, layout, remedy);
     let unsure = if remedy.after.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
-    let overridden = edit_text::describe_override(context, &remedy.edits).map_or_else(String::new, |why| format!(", {why}"));
-    let removed: Vec<String> = edit_text::removed_properties(context.plan, &remedy.edits)
-        .iter()
-        .map(|path| format!(" without `{path}`"))
-        .collect();
-    let (lines, removed) = (text::list(&lines, "and"), removed.concat());
+    let overridden =
+        edit_text::describe_override(context, &edits).map_or_else(String::new, |why| format!(", {why}"));
+    let removed = edits.iter().filter(|edit| edit.removes());
+    let removed: String = removed.map(|edit| format!(" without `{}`", edit.path())).collect();
     machines.map_text(|machines| format!("{lines}{removed} ({saved}{time}{machines}{unsure}{overridden})"))
 }
 
@@ -415,9 +416,10 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
         Some(comparison) => diagnostic.severity(Severity::Note).note(comparison),
         None => diagnostic.severity(Severity::Note),
     };
+    let condition = if context.plan.is_worker() { "" } else { ", if the script allows it" };
     Some(
         diagnostic
-        .help(format!("write {}{}", text::list(&edits.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>(), "and"), if context.plan.is_worker() { "" } else { ", if the script allows it" }))
+        .help(format!("write {}{condition}", text::backtick_list(&edits, "and")))
         .note("larger matrix multiplications use the GPU better, and sharded weights are gathered once \
             per pass (rule of thumb)")
         .fact("micro_batch", micro)

@@ -13,12 +13,11 @@ use crate::what_if::codes_of_plan;
 use crate::what_if::edit_text::{self, Replacement};
 use trainc_catalog::instances;
 use trainc_diag::text;
-use trainc_diag::{Diagnostic, Note, Severity, Tag};
+use trainc_diag::{Diagnostic, Edit, Note, Severity, Tag};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::Plan;
 use trainc_plan::plan::plan_on_nodes;
 use trainc_predict::layout::Hardware;
-use trainc_predict::memory::remedies::Edit;
 use trainc_predict::memory::{MEAN_ERROR, memory_with};
 use trainc_predict::{Fit, Layout, Memory, Run, Sharding};
 
@@ -66,8 +65,9 @@ impl LargerCluster {
     /// Another type is left to the user.
     fn edits(&self, own: &str) -> Option<Vec<Edit>> {
         let removes_nothing = self.sharding_text().is_none_or(|(_, without)| without.is_none());
-        let degree = self.group_degree.map(Edit::ShardDegree);
-        (self.name == own && removes_nothing).then(|| [Edit::Nodes(self.nodes)].into_iter().chain(degree).collect())
+        let nodes = Edit::property(&["cluster"], "nodes", self.nodes);
+        let degree = self.group_degree.map(|degree| Edit::argument(&["parallel", "shard-degree"], degree));
+        (self.name == own && removes_nothing).then(|| std::iter::once(nodes).chain(degree).collect())
     }
 
     /// Describes the cluster: `nodes=64` with the memory per GPU, time and cost of the run, and a changed
