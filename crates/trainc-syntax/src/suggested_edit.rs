@@ -1,16 +1,17 @@
-//! Finds the place of the edit that a help describes: the first one where the edited text compiles without
-//! the problem and without another error.
+//! The place of the edit that a help describes, by the tables of the language and the nodes around the
+//! problem. It is an edit only if the edited text compiles without the problem and without another error.
 
+use super::characters::is_bare_name;
 use super::cursor::{Cursor, Part, Step};
 use super::document;
 use super::edit;
 use super::spec::Repeat;
-use kdl::KdlDocument;
+use kdl::{KdlDocument, KdlEntry, KdlNode};
 use trainc_diag::source::Span;
-use trainc_diag::{Diagnostic, Fix, NodeStep, Problems, Suggestion};
+use trainc_diag::{Diagnostic, Edit, Fix, NodeStep, Op, Problems, Suggestion};
 
-/// Returns the edit of a suggestion of a problem in a text. `before` are the problems of the text; `compile`
-/// returns those of an edited one.
+/// Returns the edit of a suggestion of a problem in a text, if it solves the problem. `before` are the
+/// problems of the text; `compile` returns those of an edited one.
 pub fn suggested_fix(
     text: &str,
     problem: &Diagnostic,
@@ -21,14 +22,13 @@ pub fn suggested_fix(
     let source = problem.span.source;
     let document = document::parse(source, text, &mut Problems::default())?;
     let cursor = Cursor::at(&document, text, problem.span.start as usize);
+    let new = edited_text(text, &cursor, problem.span, suggestion).filter(|new| new != text)?;
     let is_same = |one: &&Diagnostic| one.code == problem.code && one.text() == problem.text();
     let count = |problems: &Problems| problems.iter().filter(is_same).count();
-    let solves = |new: &String| {
-        let after = compile(new);
-        after.errors() <= before.errors() && count(&after) < count(before)
-    };
-    let edited = placements(text, &cursor, problem, suggestion);
-    let new = edited.into_iter().filter(|new| new != text).find(solves)?;
+    let after = compile(&new);
+    if after.errors() > before.errors() || count(&after) >= count(before) {
+        return None;
+    }
     let (start, end, written) = edit::changed_range(text, &new);
     // Lines end as the others of the text do.
     let written = written.replace("\r\n", "\n");
@@ -36,143 +36,160 @@ pub fn suggested_fix(
     Some(Fix { span: Span::new(source, start, end), text: written })
 }
 
-/// Returns the texts with a suggestion in each place where it may belong, the likeliest first.
-fn placements(text: &str, cursor: &Cursor, problem: &Diagnostic, suggestion: &Suggestion) -> Vec<String> {
-    let removed = remove_faulty(text, cursor);
+/// Returns the text after a suggestion.
+fn edited_text(text: &str, cursor: &Cursor, span: Span, suggestion: &Suggestion) -> Option<String> {
+    let apply = |edits: Vec<Edit>| edit::apply_all(text, &[], &[], &edits).ok();
     match suggestion {
-        Suggestion::Write { code, into: Some(into) } => {
-            let places = paths_to(text, cursor, into);
-            let write = |text: &str, place: &[NodeStep]| match properties(code) {
-                Some(properties) => set_properties(text, place, &properties),
-                None => edit::insert_child(text, place, code).ok().map(|edited| edited.text),
-            };
-            // What is written elsewhere may replace what is at the problem.
-            let texts = [Some(text), removed.as_deref()].into_iter().flatten();
-            texts.flat_map(|text| places.iter().filter_map(move |place| write(text, place))).collect()
-        }
-        Suggestion::Write { code, into: None } => {
-            let mut out = Vec::new();
-            if let Some(properties) = properties(code) {
-                for (at, _) in with_property(cursor, &properties) {
-                    out.extend(set_properties(text, &path(cursor, at), &properties));
-                }
-                return out;
-            }
-            out.extend(write_nodes(text, cursor, code));
-            let range = problem.span.start as usize..problem.span.end as usize;
-            let is_quoted = text.get(range.clone()).is_some_and(|old| old.starts_with('"'));
-            let quoted =
-                if is_quoted && !code.starts_with(['"', '#']) { format!("\"{code}\"") } else { code.clone() };
-            out.extend(edit::replace_span(text, range, &quoted).ok().map(|edited| edited.text));
-            out.extend(removed.iter().flat_map(|text| write_nodes(text, cursor, code)));
-            out
-        }
+        Suggestion::Other => None,
+        Suggestion::Remove(None) => apply(vec![remove_faulty(cursor)]),
+        Suggestion::Remove(Some(name)) => apply(vec![remove_named(text, cursor, name)?]),
         Suggestion::Move(into) => {
-            let Some(node) = cursor.node().map(|step| step.node) else { return Vec::new() };
+            let node = cursor.node()?.node;
             let (start, whole) = (node.name().span().offset(), node.span());
-            let code = text.get(start..whole.offset() + whole.len()).unwrap_or("").trim_end();
-            let places = paths_to(text, cursor, into);
-            let put = |text: &str, place: &[NodeStep]| {
-                edit::insert_child(text, place, code).ok().map(|edited| edited.text)
-            };
-            removed.iter().flat_map(|text| places.iter().filter_map(|place| put(text, place))).collect()
+            let code = text.get(start..whole.offset() + whole.len())?.trim_end();
+            let place = path_to(text, cursor, into)?;
+            apply(vec![remove_faulty(cursor), Edit::new(place, Op::Add(code.to_owned()))])
         }
-        Suggestion::Other => Vec::new(),
-        Suggestion::Remove(None) => removed.into_iter().collect(),
-        Suggestion::Remove(Some(name)) => {
-            let mut out = Vec::new();
-            for (at, step) in cursor.steps.iter().enumerate().rev() {
-                let here = path(cursor, at + 1);
-                if step.node.name().value() == name {
-                    out.extend(edit::remove_node(text, &here).ok().map(|edited| edited.text));
-                }
-                if step.node.entry(name.as_str()).is_some() {
-                    out.extend(edit::remove_property(text, &here, name).ok().map(|edited| edited.text));
-                }
-                let child = [here.as_slice(), &[NodeStep::by_name(name)]].concat();
-                out.extend(edit::remove_node(text, &child).ok().map(|edited| edited.text));
+        Suggestion::Write { code, into } => {
+            if into.is_none() && is_in_place(cursor, span, code) {
+                return replace_value(text, span, code);
             }
-            out
+            let edits = match (properties(code), into) {
+                (Some(properties), Some(into)) => set_properties(&path_to(text, cursor, into)?, properties),
+                (None, Some(into)) => {
+                    vec![Edit::new(path_to(text, cursor, into)?, Op::Add(code.clone()))]
+                }
+                (Some(properties), None) => {
+                    set_properties(&path(cursor, node_with_property(cursor, &properties)?), properties)
+                }
+                (None, None) => match write_nodes(text, cursor, code) {
+                    Some(edits) => edits,
+                    None => return replace_value(text, span, code),
+                },
+            };
+            // What the language lacks is what is to be written, in other words.
+            let faulty = is_unknown(cursor).then(|| remove_faulty(cursor));
+            apply(faulty.into_iter().chain(edits).collect())
         }
     }
 }
 
-/// Returns the text without the property or the node at the problem.
-fn remove_faulty(text: &str, cursor: &Cursor) -> Option<String> {
-    let whole = path(cursor, cursor.steps.len());
-    let edited = match cursor.part {
-        Part::Key(entry) | Part::Value(entry) => {
-            edit::remove_property(text, &whole, entry.name().map_or("", |name| name.value()))
+/// Returns whether a suggestion replaces the text at the problem: a value, an unknown name, or a whole node
+/// by one of its name.
+fn is_in_place(cursor: &Cursor, span: Span, code: &str) -> bool {
+    let Some(Step { node, .. }) = cursor.node() else { return false };
+    let name = node.name().span().len();
+    let is_word = is_bare_name(code) || code.starts_with('"');
+    match cursor.part {
+        Part::Argument(..) | Part::Value(_) => is_word,
+        Part::Name if span.len() > name => code.split(' ').next() == Some(node.name().value()),
+        Part::Name | Part::Key(_) => is_word && is_unknown(cursor),
+        Part::Gap | Part::Block => false,
+    }
+}
+
+/// Replaces the value or the name at the problem.
+fn replace_value(text: &str, span: Span, code: &str) -> Option<String> {
+    let range = span.start as usize..span.end as usize;
+    let is_quoted = text.get(range.clone())?.starts_with('"');
+    let quoted =
+        if is_quoted && !code.starts_with(['"', '#']) { format!("\"{code}\"") } else { code.to_owned() };
+    edit::replace_span(text, range, &quoted).ok().map(|edited| edited.text)
+}
+
+/// Returns whether the language lacks the node or the property at the problem. Members of the API have no
+/// tables.
+fn is_unknown(cursor: &Cursor) -> bool {
+    let Some((step, around)) = cursor.steps.split_last() else { return false };
+    match (cursor.part, step.spec) {
+        (Part::Key(entry) | Part::Value(entry), Some(spec)) => {
+            let name = entry.name().map_or("", |name| name.value());
+            spec.prop(name).is_none() && spec.free_props.is_none()
         }
-        _ => edit::remove_node(text, &whole),
+        (_, None) => around.last().is_none_or(|parent| parent.spec.is_some_and(|spec| !spec.free_children)),
+        (_, Some(_)) => false,
+    }
+}
+
+/// Removes the property or the node at the problem.
+fn remove_faulty(cursor: &Cursor) -> Edit {
+    let op = match cursor.part {
+        Part::Key(entry) | Part::Value(entry) if entry.name().is_some() => {
+            Op::RemoveProperty(entry.name().map_or("", |name| name.value()).to_owned())
+        }
+        _ => Op::Remove,
     };
-    edited.ok().map(|edited| edited.text)
+    Edit::new(path(cursor, cursor.steps.len()), op)
 }
 
-/// Returns the paths to nodes of a name in the blocks around the problem, innermost first.
-fn paths_to(text: &str, cursor: &Cursor, name: &str) -> Vec<Vec<NodeStep>> {
-    let below = |at| [path(cursor, at).as_slice(), &[NodeStep::by_name(name)]].concat();
-    (0..=cursor.steps.len()).rev().map(below).filter(|path| edit::locate(text, path).is_ok()).collect()
-}
-
-/// Returns the nodes around the problem that have the first property, innermost first, with their number of
-/// steps.
-fn with_property<'c, 'd>(
-    cursor: &'c Cursor<'d>,
-    properties: &'c [(String, String)],
-) -> impl Iterator<Item = (usize, &'c Step<'d>)> {
-    let has = move |step: &Step| {
-        let spec = step.spec.zip(properties.first());
-        spec.is_some_and(|(spec, (key, _))| spec.prop(key).is_some() || spec.free_props.is_some())
-    };
-    (1..).zip(&cursor.steps).filter(move |(_, step)| has(step)).collect::<Vec<_>>().into_iter().rev()
-}
-
-fn set_properties(text: &str, path: &[NodeStep], properties: &[(String, String)]) -> Option<String> {
-    properties.iter().try_fold(text.to_owned(), |text, (key, value)| {
-        Some(edit::set_property(&text, path, key, value).ok()?.text)
+/// Removes the innermost node or property of a name around the problem, or such a child.
+fn remove_named(text: &str, cursor: &Cursor, name: &str) -> Option<Edit> {
+    cursor.steps.iter().enumerate().rev().find_map(|(at, step)| {
+        let here = path(cursor, at + 1);
+        if step.node.name().value() == name {
+            return Some(Edit::new(here, Op::Remove));
+        }
+        if step.node.entry(name).is_some() {
+            return Some(Edit::new(here, Op::RemoveProperty(name.to_owned())));
+        }
+        let child = [here.as_slice(), &[NodeStep::by_name(name)]].concat();
+        edit::locate(text, &child).is_ok().then(|| Edit::new(child, Op::Remove))
     })
 }
 
-/// Writes nodes into the blocks around the problem, innermost first: each replaces the values of the node of
-/// its name, or is added.
-fn write_nodes(text: &str, cursor: &Cursor, code: &str) -> Vec<String> {
-    let Ok(nodes) = code.parse::<KdlDocument>() else { return Vec::new() };
-    let Some(first) = nodes.nodes().first() else { return Vec::new() };
-    let mut out = Vec::new();
-    for (at, step) in cursor.steps.iter().enumerate().rev() {
-        let name = first.name().value();
+/// Returns the path to the node of a name in the blocks around the problem, innermost first.
+fn path_to(text: &str, cursor: &Cursor, name: &str) -> Option<Vec<NodeStep>> {
+    let below = |at| [path(cursor, at).as_slice(), &[NodeStep::by_name(name)]].concat();
+    (0..=cursor.steps.len()).rev().map(below).find(|path| edit::locate(text, path).is_ok())
+}
+
+/// Returns the innermost node around the problem that has the first property, as its number of steps.
+fn node_with_property(cursor: &Cursor, properties: &[(String, String)]) -> Option<usize> {
+    let (key, _) = properties.first()?;
+    let has =
+        |step: &Step| step.spec.is_some_and(|spec| spec.prop(key).is_some() || spec.free_props.is_some());
+    Some(cursor.steps.iter().rposition(has)? + 1)
+}
+
+fn set_properties(path: &[NodeStep], properties: Vec<(String, String)>) -> Vec<Edit> {
+    let set = |(key, value)| Edit::new(path.to_vec(), Op::SetProperty(key, value));
+    properties.into_iter().map(set).collect()
+}
+
+/// Writes nodes into the innermost block around the problem that takes them: a node replaces the values of
+/// that of its name, or is added. `None` if the code is no node there.
+fn write_nodes(text: &str, cursor: &Cursor, code: &str) -> Option<Vec<Edit>> {
+    let nodes: KdlDocument = code.parse().ok()?;
+    let first = nodes.nodes().first()?;
+    let name = first.name().value();
+    cursor.steps.iter().enumerate().rev().find_map(|(at, step)| {
         let here = path(cursor, at + 1);
         if step.node.name().value() == name {
-            out.extend(set_values(text, &here, first));
+            return Some(set_values(&here, first));
         }
-        let Some(spec) = step.spec.and_then(|spec| spec.child(name)) else { continue };
+        let spec = step.spec?.child(name)?;
         let child = [here.as_slice(), &[NodeStep::by_name(name)]].concat();
         let is_there = edit::locate(text, &child).is_ok();
         if is_there && spec.repeat == Repeat::Once && nodes.nodes().len() == 1 {
-            out.extend(set_values(text, &child, first));
-        } else {
-            out.extend(edit::insert_child(text, &here, code).ok().map(|edited| edited.text));
+            return Some(set_values(&child, first));
         }
-    }
-    out
+        Some(vec![Edit::new(here, Op::Add(code.to_owned()))])
+    })
 }
 
 /// Sets the arguments and properties of a node to those of another.
-fn set_values(text: &str, path: &[NodeStep], from: &kdl::KdlNode) -> Option<String> {
-    let mut text = text.to_owned();
-    let mut arguments = 0;
-    for entry in from.entries() {
-        let value =
-            entry.format().map_or_else(|| entry.value().to_string(), |format| format.value_repr.clone());
-        text = if let Some(key) = entry.name() {
-            edit::set_property(&text, path, key.value(), &value).ok()?.text
-        } else {
-            arguments += 1;
-            edit::set_argument(&text, path, arguments - 1, &value).ok()?.text
-        };
-    }
-    Some(text)
+fn set_values(path: &[NodeStep], from: &KdlNode) -> Vec<Edit> {
+    let mut arguments = 0..;
+    let entries = from.entries().iter();
+    let ops = entries.map(|entry| match entry.name() {
+        Some(key) => Op::SetProperty(key.value().to_owned(), value_text(entry)),
+        None => Op::SetArgument(arguments.next().unwrap_or_default(), value_text(entry)),
+    });
+    ops.map(|op| Edit::new(path.to_vec(), op)).collect()
+}
+
+fn value_text(entry: &KdlEntry) -> String {
+    entry.format().map_or_else(|| entry.value().to_string(), |format| format.value_repr.clone())
 }
 
 /// Returns the properties of `key=value …`, or `None` for a node or a value.
@@ -183,12 +200,7 @@ fn properties(code: &str) -> Option<Vec<(String, String)>> {
     }
     let document: KdlDocument = format!("x {code}").parse().ok()?;
     let entries = document.nodes().first()?.entries();
-    let pair = |entry: &kdl::KdlEntry| {
-        let value =
-            entry.format().map_or_else(|| entry.value().to_string(), |format| format.value_repr.clone());
-        Some((entry.name()?.value().to_owned(), value))
-    };
-    entries.iter().map(pair).collect()
+    entries.iter().map(|entry| Some((entry.name()?.value().to_owned(), value_text(entry)))).collect()
 }
 
 /// Returns the path of the first nodes around the problem.
@@ -208,38 +220,50 @@ mod tests {
     use crate::codes::T0120;
     use trainc_diag::source::SourceId;
 
-    /// Returns the text after the first placement of a suggestion that a test accepts.
-    fn edited(text: &str, at: &str, suggestion: &Suggestion, accept: &dyn Fn(&str) -> bool) -> String {
+    /// Returns the text after a suggestion that solves a problem.
+    fn edited(text: &str, at: &str, suggestion: &Suggestion) -> Option<String> {
         let start = text.find(at).unwrap();
         let problem = Diagnostic::new(&T0120, Span::new(SourceId(0), start, start + at.len()), "x");
         let mut before = Problems::default();
         before.push(problem.clone());
-        let mut compile = |new: &str| if accept(new) { Problems::default() } else { before.clone() };
-        let fix = suggested_fix(text, &problem, suggestion, &before, &mut compile).unwrap();
+        let fix = suggested_fix(text, &problem, suggestion, &before, &mut |_| Problems::default())?;
         let (start, end) = (fix.span.start as usize, fix.span.end as usize);
-        [&text[..start], &fix.text, &text[end..]].concat()
+        Some([&text[..start], &fix.text, &text[end..]].concat())
     }
 
     #[test]
     fn a_suggestion_is_placed_where_the_tables_take_it() {
         let text = "job \"a\" {\n    cluster \"x\" nodes=1 {\n        retry 2\n    }\n}\n";
         let write = |code: &str, into| Suggestion::Write { code: code.to_owned(), into };
-        let any = |_: &str| true;
-        let of = |at, suggestion| edited(text, at, &suggestion, &any);
+        let of = |at, suggestion| edited(text, at, &suggestion).unwrap();
         assert_eq!(of("2", write("3", None)), text.replace("retry 2", "retry 3"));
         assert_eq!(of("\"x\"", write("y", None)), text.replace("\"x\"", "\"y\""));
+        // A word that is also the name of a node.
+        assert_eq!(of("\"x\"", write("worker", None)), text.replace("\"x\"", "\"worker\""));
         assert_eq!(of("retry", write("nodes=2", Some("cluster"))), text.replace("nodes=1", "nodes=2"));
         assert!(of("retry", write("max-run \"1d\"", None)).contains("        max-run \"1d\"\n    }"));
+        assert!(of("retry", write("region \"us-west-2\"", None)).contains("\n    region \"us-west-2\""));
         assert_eq!(of("nodes", Suggestion::Remove(None)), text.replace(" nodes=1", ""));
+        assert_eq!(of("retry", Suggestion::Remove(Some("nodes".to_owned()))), text.replace(" nodes=1", ""));
         let moved = edited(
             "job \"a\" {\n    retry 2\n    cluster \"x\" {\n    }\n}\n",
             "retry",
             &Suggestion::Move("cluster"),
-            &any,
         );
-        assert_eq!(moved, "job \"a\" {\n    cluster \"x\" {\n        retry 2\n    }\n}\n");
-        // The second place, if the first does not solve the problem.
-        let outer = |new: &str| new.contains("\n    region \"us-west-2\"");
-        assert!(edited(text, "retry", &write("region \"us-west-2\"", None), &outer).contains("region"));
+        assert_eq!(moved.as_deref(), Some("job \"a\" {\n    cluster \"x\" {\n        retry 2\n    }\n}\n"));
+        assert_eq!(edited(text, "retry", &write("role create=#true", Some("network"))), None);
+    }
+
+    #[test]
+    fn what_is_unknown_is_replaced() {
+        let text = "job \"a\" {\n    cluster \"x\" count=2 {\n        tries 2\n        nodes 4\n    }\n}\n";
+        let write = |code: &str, into| Suggestion::Write { code: code.to_owned(), into };
+        let of = |at, suggestion| edited(text, at, &suggestion).unwrap();
+        assert_eq!(of("tries", write("retry", None)), text.replace("tries", "retry"));
+        assert_eq!(of("count", write("nodes", None)), text.replace("count", "nodes"));
+        let outer = of("nodes", write("nodes=4", Some("cluster")));
+        assert_eq!(outer, text.replace("count=2", "count=2 nodes=4").replace("        nodes 4\n", ""));
+        let inner = of("count", write("max-run \"1d\"", None));
+        assert_eq!(inner, text.replace(" count=2", "").replace("nodes 4", "nodes 4\n        max-run \"1d\""));
     }
 }
