@@ -15,6 +15,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use trainc_check::can_run_on;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{Plan, SourceTree};
 use trainc_plan::Options;
@@ -108,7 +109,7 @@ fn main() {
         ("30B, FSDP", &["parallel.engine=fsdp", "image.version=2.7.1", "image.python=py312"]),
     ] {
         let plan = plan(root, sets);
-        let Ok(space) = Space::from_plan(&plan, &limits, constants) else {
+        let Ok(space) = Space::from_plan(&plan, &limits, constants, &can_run_on) else {
             println!("{what:<62} cannot be searched");
             missed.push(format!("{what}: cannot be searched"));
             continue;

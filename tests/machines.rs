@@ -5,6 +5,7 @@ use crate::support::{Scratch, one_line, options, root, trainc_in};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use trainc_catalog::{instances, prices};
+use trainc_check::can_run_on;
 use trainc_diag::Severity;
 use trainc_ir::Plan;
 use trainc_ops::checked_layouts::check_layouts;
@@ -44,7 +45,7 @@ fn each_example(each: impl Fn(&str, &mut LoadedManifest, &Plan, &Space)) {
         let mut held = load(name);
         let set = held.compile(&options(""));
         let plan = set.manifests[0].compiled.plan.as_deref().unwrap();
-        let space = Space::from_plan(plan, &Limits::default(), Constants::shipped()).unwrap();
+        let space = Space::from_plan(plan, &Limits::default(), Constants::shipped(), &can_run_on).unwrap();
         each(name, &mut held, plan, &space);
     }
 }
@@ -72,7 +73,7 @@ fn list_all(plan: &Plan) -> Vec<Listed> {
     let mut out = Vec::new();
     for name in types(plan) {
         let limits = Limits { instances: vec![name], max_nodes: Some(2 * own_nodes), ..Limits::default() };
-        let space = Space::from_plan(plan, &limits, Constants::shipped()).unwrap();
+        let space = Space::from_plan(plan, &limits, Constants::shipped(), &can_run_on).unwrap();
         let mut choices = Vec::new();
         space.visit(|choice, _| choices.push(*choice));
         for choice in choices {

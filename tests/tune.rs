@@ -4,6 +4,7 @@
 use crate::support::{Memory, Ran, Scratch, compile_in, options, root, trainc_in};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use trainc_check::can_run_on;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::memory::{MEAN_ERROR, offloads_activations};
@@ -193,7 +194,7 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
         let text = manifest(name, &nodes);
         let base = compiled(&text, &[]);
         let plan = base.plan.as_ref().unwrap();
-        let space = Space::from_plan(plan, &limits(), Constants::shipped())
+        let space = Space::from_plan(plan, &limits(), Constants::shipped(), &can_run_on)
             .unwrap_or_else(|why| panic!("{name}: {why}"));
         let points = search(&space, &limits(), Constants::shipped()).unwrap();
         assert!(points.len() >= 8, "{name}: {}", points.len());
@@ -307,7 +308,8 @@ fn tries_everything(text: &str, axes: &[Vec<Vec<String>>], limits: &Limits) {
     }
     assert!(all.len() > 20 && all.len() < tried.len(), "{} of {}", all.len(), tried.len());
     let base = compiled(text, &[]);
-    let space = Space::from_plan(base.plan.as_ref().unwrap(), limits, Constants::shipped()).unwrap();
+    let space =
+        Space::from_plan(base.plan.as_ref().unwrap(), limits, Constants::shipped(), &can_run_on).unwrap();
     let points = search(&space, limits, Constants::shipped()).unwrap();
     let chosen: Vec<Point> = pareto_front(&points).into_iter().map(|at| points[at]).collect();
     for point in &chosen {
@@ -413,7 +415,8 @@ fn values_of_files_are_lines_to_edit() {
         compile_in(Memory::default().with("zero2.yaml", file), "job.kdl", &text, &options).compiled
     };
     let base = compiled(&[], false);
-    let space = Space::from_plan(base.plan.as_ref().unwrap(), &limits(), Constants::shipped()).unwrap();
+    let space =
+        Space::from_plan(base.plan.as_ref().unwrap(), &limits(), Constants::shipped(), &can_run_on).unwrap();
     let points = search(&space, &limits(), Constants::shipped()).unwrap();
     let mut edited = 0;
     for point in points.iter().filter(|point| point.choice.degrees.sharding == Sharding::Full).take(20) {

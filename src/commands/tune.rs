@@ -8,6 +8,7 @@ use crate::views::tune::written::{describe_not_written, describe_put, describe_t
 use crate::views::tune::{chart, output};
 use std::fs;
 use std::path::{Path, PathBuf};
+use trainc_check::can_run_on;
 use trainc_diag::Format;
 use trainc_ops::checked_layouts::{CheckedLayouts, check_layouts, unranked_layouts};
 use trainc_ops::written_layout::{NotWritten, Put, write_layout};
@@ -165,14 +166,14 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         discount: options.discount,
     };
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
-    let space = Space::from_plan(plan, &limits, constants);
+    let space = Space::from_plan(plan, &limits, constants, &can_run_on);
     if let Ok(all) = &space
         && base.problems.errors() == 0
         && let Err(why) = search(all, &limits, constants)
     {
         // Nothing ranks other machines, so only those of the manifest are shown.
         let limits = limits.on_written_machines(plan);
-        let own = Space::from_plan(plan, &limits, constants);
+        let own = Space::from_plan(plan, &limits, constants, &can_run_on);
         let space = own.as_ref().unwrap_or(all);
         let unranked = unranked_layouts(&mut held, &options, base, space, (&limits, constants));
         let found = UnrankedOutput::new(base.job.as_deref(), why.to_string(), unranked);
@@ -234,7 +235,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                     // Layouts with more nodes have no price either.
                     Some(site) => format!("help: {}\n", space.describe_missing_price(site)),
                     None => describe_more_nodes(
-                        more_nodes(plan, &space, &limits, constants),
+                        more_nodes(&space, &limits, constants, &can_run_on),
                         space.has_all_types
                     ),
                 }

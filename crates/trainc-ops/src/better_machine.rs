@@ -2,6 +2,7 @@
 
 use crate::checked_layouts::compile_layout;
 use std::collections::BTreeSet;
+use trainc_check::can_run_on;
 use trainc_diag::{Severity, Tag};
 use trainc_plan::{Compiled, Options};
 use trainc_predict::{Constants, Interval};
@@ -36,7 +37,8 @@ pub fn find_better_machine(set: &Set, options: &Options) -> Option<FoundMachine>
     let now = TimeAndCost::from_run(base.prediction.run.as_ref()?)?;
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
     let limits = Limits { prices: options.prices.clone(), discount: options.discount, ..Limits::default() };
-    let space = Space::from_plan(plan, &limits, constants).ok().filter(|space| space.has_all_types)?;
+    let space =
+        Space::from_plan(plan, &limits, constants, &can_run_on).ok().filter(|space| space.has_all_types)?;
     let found = better_machines(&space, now, constants);
     if found.is_empty() {
         return None;

@@ -1,8 +1,7 @@
 //! Number of nodes on which a layout would keep the bounds.
 
 use super::search::{Status, search};
-use super::space::{Limits, Space};
-use trainc_ir::Plan;
+use super::space::{CanRunOn, Limits, Space};
 use trainc_predict::Constants;
 
 /// Maximum number of doublings of the nodes.
@@ -27,17 +26,22 @@ pub enum MoreNodes {
 
 /// Returns the smallest doubling of a space's nodes that keeps the bounds; `None` if the engine supports no
 /// more nodes.
-pub fn more_nodes(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants) -> Option<MoreNodes> {
+pub fn more_nodes(
+    space: &Space,
+    limits: &Limits,
+    constants: &Constants,
+    can_run_on: CanRunOn,
+) -> Option<MoreNodes> {
     let most = space.most_nodes;
     let mut missed = None;
     for power in 1..=DOUBLINGS {
         let nodes = most.checked_shl(power)?;
         let limits = Limits { max_nodes: Some(nodes), ..limits.clone() };
-        let Ok(space) = Space::from_plan(plan, &limits, constants) else { break };
-        if space.most_nodes <= most {
+        let Ok(larger) = Space::from_plan(space.plan, &limits, constants, can_run_on) else { break };
+        if larger.most_nodes <= most {
             break;
         }
-        let Ok(points) = search(&space, &limits, constants) else { break };
+        let Ok(points) = search(&larger, &limits, constants) else { break };
         let layouts = points.iter().filter(|point| point.status == Status::Valid).count();
         if layouts > 0 {
             return Some(MoreNodes::Kept { nodes, layouts });

@@ -4,9 +4,8 @@ use super::Unsearchable;
 use super::choice::{Choice, Degrees, HostOffload, round_to_count};
 use super::meshes::Rules;
 use trainc_catalog::instances;
-use trainc_check::can_run_on;
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Plan, Price};
+use trainc_ir::{Batch, Mesh, Plan, Price};
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::hourly_price;
 use trainc_predict::held_out::{HeldOutError, unreliable_order};
@@ -76,23 +75,18 @@ impl Limits {
 }
 
 impl<'a> Space<'a> {
-    /// Returns the space of a plan, or the reason why it cannot be searched.
-    pub fn from_plan(plan: &'a Plan, limits: &Limits, constants: &Constants) -> Result<Self, Unsearchable> {
-        let base = Layout::from_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
-        let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
-        let batch = plan.batch.as_ref().ok_or(Unsearchable("the batch is unknown"))?;
-        if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
-            return Err(Unsearchable("instance groups are not supported by `tune`"));
-        }
-        if !plan.job.sweep.is_empty() {
-            return Err(Unsearchable("a sweep has several jobs; `tune` supports one"));
-        }
-        let one_process = mesh.law.is_device_map() || mesh.law.is_script();
-        if !one_process && mesh.processes_per_node != mesh.gpus_per_node {
-            return Err(Unsearchable("the job runs fewer processes per node than the node has GPUs"));
-        }
+    /// Returns the space of a plan, or the reason why it cannot be searched. `can_run_on` judges by the known
+    /// facts whether a job can run on a type of machine.
+    pub fn from_plan(
+        plan: &'a Plan,
+        limits: &Limits,
+        constants: &Constants,
+        can_run_on: CanRunOn,
+    ) -> Result<Self, Unsearchable> {
+        let Searchable { base, mesh, batch } = Searchable::from_plan(plan)?;
+        let one_process = is_one_process(mesh);
         let terms = Terms::from_plan(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
-        let sites = sites(plan, &base, &terms, limits);
+        let sites = sites(plan, &base, (&terms, limits), can_run_on);
         let is_fixed = has_fixed_machines(plan);
         let usual = if is_fixed { mesh.nodes } else { mesh.nodes.saturating_mul(2) };
         let most = if one_process { 1 } else { limits.max_nodes.unwrap_or(usual) };
@@ -290,6 +284,44 @@ fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.offload.optimizer = choice.host_offload.states || choice.host_offload.optimizer;
 }
 
+/// Judges whether a job can run on a type of machine.
+pub type CanRunOn<'a> = &'a dyn Fn(&Plan, &Instance) -> bool;
+
+/// What a search starts from.
+struct Searchable<'a> {
+    base: Layout,
+    mesh: &'a Mesh,
+    batch: &'a Batch,
+}
+
+impl<'a> Searchable<'a> {
+    /// Returns it, or the reason why the layouts of a job cannot be searched.
+    fn from_plan(plan: &'a Plan) -> Result<Self, Unsearchable> {
+        let base = Layout::from_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
+        let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
+        let batch = plan.batch.as_ref().ok_or(Unsearchable("the batch is unknown"))?;
+        if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
+            return Err(Unsearchable("instance groups are not supported by `tune`"));
+        }
+        if !plan.job.sweep.is_empty() {
+            return Err(Unsearchable("a sweep has several jobs; `tune` supports one"));
+        }
+        if !is_one_process(mesh) && mesh.processes_per_node != mesh.gpus_per_node {
+            return Err(Unsearchable("the job runs fewer processes per node than the node has GPUs"));
+        }
+        Ok(Self { base, mesh, batch })
+    }
+}
+
+/// Returns true if `tune` can search the layouts of a job.
+pub fn is_searchable(plan: &Plan) -> bool {
+    plan.run.steps.is_some() && Searchable::from_plan(plan).is_ok()
+}
+
+fn is_one_process(mesh: &Mesh) -> bool {
+    mesh.law.is_device_map() || mesh.law.is_script()
+}
+
 /// Returns true if the type of a job's machines is not chosen: they are the user's own or reserved, or the
 /// job names several types in an order of preference.
 fn has_fixed_machines(plan: &Plan) -> bool {
@@ -299,7 +331,7 @@ fn has_fixed_machines(plan: &Plan) -> bool {
 
 /// Returns the machines to compare. A type without accelerators in the catalogue is omitted: its compilation
 /// reports it.
-fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site> {
+fn sites(plan: &Plan, base: &Layout, (terms, limits): (&Terms, &Limits), can_run_on: CanRunOn) -> Vec<Site> {
     let own = plan.instance.as_ref().map(|row| row.name.clone());
     let mut hardware = base.hardware.clone();
     hardware.nodes = 1.0;

@@ -3,8 +3,8 @@
 use super::document::{Edits, Figures, Layout, Machine, Rejection, RunnerUp};
 use super::figures::{self, OnDemand};
 use super::output::{file_texts, set_texts};
-use trainc_ir::Price;
 use trainc_diag::Edit;
+use trainc_ir::Price;
 use trainc_ops::checked_layouts::Sound;
 use trainc_plan::Compiled;
 use trainc_tune::front::is_dominated;

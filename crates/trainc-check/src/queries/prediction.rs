@@ -83,9 +83,3 @@ pub(crate) fn format_run_length(plan: &Plan, steps: f64) -> Option<String> {
     let tokens = plan.batch.as_ref()?.global_tokens? as f64;
     (!train.tokens.is_absent()).then(|| format!("`tokens {}`", two_digits(steps * tokens)))
 }
-
-/// Returns whether `trainc tune` can search the layouts of a job.
-pub(crate) fn can_tune(plan: &Plan) -> bool {
-    let has_groups = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
-    !has_groups && plan.job.sweep.is_empty() && plan.run.steps.is_some() && Layout::from_plan(plan).is_ok()
-}

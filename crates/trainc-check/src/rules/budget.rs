@@ -2,7 +2,7 @@
 //! `max-run`.
 
 use crate::Context;
-use crate::queries::prediction::{can_tune, predicted_run};
+use crate::queries::prediction::predicted_run;
 use super::limits::is_overridden;
 use crate::queries::prices::describe_price_sources;
 use crate::queries::{file_system, run_limits};
@@ -15,6 +15,7 @@ use trainc_diag::{Code, Diagnostic, Note, Prices, Problems, Severity};
 use trainc_ir::price::{OLD_DAYS, describe_origin_and_age};
 use trainc_ir::{Alternative, Alternatives, Part, Plan};
 use trainc_predict::bills::{dearest, max_cost, on_demand_cost_of, unpriced_file_systems};
+use trainc_tune::space::is_searchable;
 
 declare_code!(
     T0447,
@@ -150,7 +151,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
         (run.expected_seconds(), high)
     });
-    let tune = can_tune(plan).then(|| format!("`trainc tune --max-usd {}`", text::short_number(usd.value)));
+    let tune = is_searchable(plan).then(|| format!("`trainc tune --max-usd {}`", text::short_number(usd.value)));
     let also = tune.as_ref().map_or_else(String::new, |tune| format!("; {tune} finds cheaper machines"));
     let with_tune = |diagnostic: Diagnostic| match &tune {
         Some(tune) => diagnostic.help(format!("find cheaper machines and layouts with {tune}")),

@@ -6,7 +6,6 @@ mod larger_cluster;
 mod law_tests;
 
 use crate::Context;
-use crate::queries::prediction::can_tune;
 use crate::queries::memory::{
     excess_states, format_bytes, memory_constants, predicted_memory, fits_at_upper_bound,
 };
@@ -33,6 +32,7 @@ use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
 use trainc_ir::Plan;
 use trainc_predict::{Constants, Fit, Layout, Memory, memory as model};
+use trainc_tune::space::is_searchable;
 
 declare_code!(
     T0326,
@@ -261,7 +261,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
 
 /// Returns the end of a help that names the search, if that can search the job.
 fn also_tune(plan: &Plan) -> &'static str {
-    if can_tune(plan) { "; `trainc tune` compares all layouts and machines" } else { "" }
+    if is_searchable(plan) { "; `trainc tune` compares all layouts and machines" } else { "" }
 }
 
 /// The factor of time that an edit which surely fits may take over the cheapest that may not: running out of

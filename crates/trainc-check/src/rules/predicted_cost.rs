@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::memory::fits_at_upper_bound;
-use crate::queries::prediction::{can_tune, predicted_run, run_of_layout, format_run_length};
+use crate::queries::prediction::{predicted_run, run_of_layout, format_run_length};
 use crate::queries::run_limits;
 use crate::what_if::edit_text;
 use trainc_diag::declare_code;
@@ -12,6 +12,7 @@ use trainc_ir::Plan;
 use trainc_plan::plan::divisors::divisors;
 use trainc_predict::bills::max_cost;
 use trainc_predict::{Layout, Recompute, Run};
+use trainc_tune::space::is_searchable;
 
 declare_code!(
     T0329,
@@ -113,7 +114,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     {
         ways.push(Note::cost(format!("write {words}: predicted {}", text::dollars(*after))));
     }
-    if can_tune(context.plan) {
+    if is_searchable(context.plan) {
         ways.push(Note::from(tune));
     }
     if cost > within {
