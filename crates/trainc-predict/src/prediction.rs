@@ -478,6 +478,7 @@ pub fn round_to_u64(amount: f64) -> u64 {
     whole
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn serialize_count<S: Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(round_to_u64(*amount))
 }

@@ -205,7 +205,7 @@ pub fn describe(billed: &[AfterEnd], today: Option<i64>) -> Vec<String> {
                 });
             }
             kind @ (BillKind::Output | BillKind::Source | BillKind::Logs) => {
-                stored.push(kind.word().to_owned())
+                stored.push(kind.word().to_owned());
             }
         }
     }

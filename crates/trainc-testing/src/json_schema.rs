@@ -1,5 +1,12 @@
 //! Generates the JSON Schemas of types, and validates documents against the keywords that they use.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "only tests call it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::disallowed_methods,
+    reason = "only tests call it"
+)]
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;

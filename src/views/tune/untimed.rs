@@ -183,7 +183,7 @@ impl<'a> UnrankedOutput<'a> {
     }
 
     fn machine(&self, choice: &Choice) -> Machine {
-        Machine::new(&self.found.space.describe_layout(choice), &self.found.space, choice)
+        Machine::new(&self.found.space.describe_layout(choice), self.found.space, choice)
     }
 
     /// Returns the note below the list: why it is not ranked, and a command that ranks it.
