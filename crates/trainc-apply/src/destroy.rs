@@ -53,7 +53,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             return;
         }
         let mut waited = false;
-        let mut links = Vec::new();
+        let mut links: Vec<&Association> = Vec::new();
         for one in removals.of_phase(Phase::FileSystems) {
             match &one.step {
                 Step::Delete(Subject::Association(link)) => links.push(link),
@@ -141,7 +141,9 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
 
     /// Records that nothing of a phase or a later one was deleted.
     fn record_all_not_started(&self, removals: &Removals, phase: Phase) {
-        removals.deleted_from(phase).for_each(|item| self.recorder.record_not_started(item.clone()));
+        for item in removals.deleted_from(phase) {
+            self.recorder.record_not_started(item.clone());
+        }
     }
 
     /// Returns true if no run of the job has started since the inventory; reports new runs.

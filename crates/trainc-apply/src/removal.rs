@@ -40,7 +40,7 @@ pub enum Step {
     /// It is deleted.
     Delete(Subject),
     /// The job's tag is removed from it; others use it.
-    Leave(FileSystem),
+    Leave(Box<FileSystem>),
     /// It is kept.
     Keep(Kept),
 }
@@ -49,11 +49,11 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// A link of the file system of the next such step, deleted with it.
-    Association(Association),
+    Association(Box<Association>),
     /// A file system, without its links.
-    FileSystem(FileSystem),
+    FileSystem(Box<FileSystem>),
     /// A role with its policy.
-    Role(ObservedRole),
+    Role(Box<ObservedRole>),
     /// An object.
     Object {
         /// Its bucket.
@@ -255,10 +255,11 @@ impl Inventory {
         let user = self.running_user(&system.id);
         // If the user is not asked, the manifest decides, regardless of which job is the last: just before
         // the deletion it is checked whether others still use it.
-        if !sharers.is_empty() && !(self.unasked && user.is_none()) {
+        let is_decided_later = self.unasked && user.is_none();
+        if !sharers.is_empty() && !is_decided_later {
             let uses = if sharers.len() == 1 { "uses" } else { "use" };
             let because = format!("{} also {uses} it", text::backtick_list(&sharers, "and"));
-            return vec![Removal::new(item, Step::Leave(system.clone()), because)];
+            return vec![Removal::new(item, Step::Leave(Box::new(system.clone())), because)];
         }
         let deletable = consent.delete_data || self.releases(&system.id);
         let kept = if let Some(job) = user {
@@ -278,13 +279,13 @@ impl Inventory {
             .iter()
             .map(|link| {
                 let item = Item::new(ResourceKind::Association, &link.id);
-                let step = Step::Delete(Subject::Association(link.clone()));
+                let step = Step::Delete(Subject::Association(Box::new(link.clone())));
                 Removal::new(item, step, describe_unlink(system, link))
             })
             .collect();
         let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
         let size = format!("{said}{} GiB, including all data", text::group_digits(system.capacity_gib));
-        out.push(Removal::new(item, Step::Delete(Subject::FileSystem(system.clone())), size));
+        out.push(Removal::new(item, Step::Delete(Subject::FileSystem(Box::new(system.clone()))), size));
         out
     }
 
@@ -298,7 +299,10 @@ impl Inventory {
                 let because = format!("someone added {more} to it");
                 (Step::Keep(Kept::ExtendedRole(more)), because)
             } else {
-                (Step::Delete(Subject::Role(found.clone())), "no other running job uses it".to_owned())
+                (
+                    Step::Delete(Subject::Role(Box::new(found.clone()))),
+                    "no other running job uses it".to_owned(),
+                )
             };
             Removal::new(Item::new(ResourceKind::Role, name), step, because)
         });
@@ -318,15 +322,12 @@ impl Inventory {
                 continue;
             }
             let item = Item::new(kind, &format!("s3://{bucket}/{key}"));
-            out.push(match self.running_user(&item.name) {
-                Some(job) => {
-                    let because = format!("{because} that {job} was started with");
-                    Removal::new(item, Step::Keep(Kept::InUse { deletable: true }), because)
-                }
-                None => {
-                    let subject = Subject::Object { bucket: bucket.clone(), key: key.clone() };
-                    Removal::new(item, Step::Delete(subject), because.to_owned())
-                }
+            out.push(if let Some(job) = self.running_user(&item.name) {
+                let because = format!("{because} that {job} was started with");
+                Removal::new(item, Step::Keep(Kept::InUse { deletable: true }), because)
+            } else {
+                let subject = Subject::Object { bucket: bucket.clone(), key: key.clone() };
+                Removal::new(item, Step::Delete(subject), because.to_owned())
             });
         }
         out

@@ -40,8 +40,9 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
             if wait.is_over(self.clock) {
                 let fault = Fault::new(Call::CreateTrainingJob, Class::Quota, &full);
                 recorder.record_failure(&item, Cause::Waited { fault, seconds });
-                let systems = prospect.desired.items(ResourceKind::FileSystem);
-                systems.into_iter().for_each(|item| recorder.record_not_started(item));
+                for item in prospect.desired.items(ResourceKind::FileSystem) {
+                    recorder.record_not_started(item);
+                }
                 return None;
             }
             recorder.report_retry(&item, &full, seconds, wait.retry(self.clock, &self.patience));

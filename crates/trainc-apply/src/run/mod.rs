@@ -63,8 +63,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let (role, uploads) = join!(self.apply_role(), self.apply_uploads(target));
         let job = Item::new(ResourceKind::TrainingJob, &name_of(target, desired));
         if role.is_none() || uploads.is_none() {
-            let systems = desired.items(ResourceKind::FileSystem);
-            systems.into_iter().for_each(|item| self.recorder.record_not_started(item));
+            for item in desired.items(ResourceKind::FileSystem) {
+                self.recorder.record_not_started(item);
+            }
             self.record_unstarted_job(target, job);
             return None;
         }

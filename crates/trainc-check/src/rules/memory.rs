@@ -349,7 +349,8 @@ fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Re
     let overridden =
         edit_text::describe_override(context, &edits).map_or_else(String::new, |why| format!(", {why}"));
     let removed = edits.iter().filter(|edit| edit.removes());
-    let removed: String = removed.map(|edit| format!(" without `{}`", edit.path())).collect();
+    let removed: Vec<String> = removed.map(|edit| format!(" without `{}`", edit.path())).collect();
+    let removed = removed.concat();
     machines.map_text(|machines| format!("{lines}{removed} ({saved}{time}{machines}{unsure}{overridden})"))
 }
 
