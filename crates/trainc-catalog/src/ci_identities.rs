@@ -35,7 +35,7 @@ pub struct CiIdentity {
     pub host: String,
     /// The audience of the token.
     pub audience: String,
-    /// The subject of the token; `*` stands for any text.
+    /// The subject of the token; `*` matches any text.
     pub subject: String,
     /// The source of its form.
     pub provenance: Provenance,
