@@ -439,7 +439,7 @@ fn a_folder_is_checked_as_a_whole() {
     assert!(message.as_str().unwrap().starts_with("`jobs/a.kdl` describes a job"), "{message}");
     dir.write("jobs/b.kdl", job.replace("example", "other"));
     editor.tell_of_file(&uri("jobs/b.kdl"), 2);
-    editor.wait(&uri("jobs/b.kdl"), |list| list.is_empty());
+    editor.wait(&uri("jobs/b.kdl"), <[serde_json::Value]>::is_empty);
     // A layer of both, and the directory of their program.
     let base = read("tests/fixtures/base.kdl");
     dir.write("layers/base.kdl", base.replace("micro-batch", "micro-batchh"));
@@ -465,7 +465,7 @@ fn a_folder_is_checked_as_a_whole() {
     editor.wait(&uri("jobs/b.kdl"), has("T0142"));
     std::fs::remove_file(folder.join("jobs/b.kdl")).unwrap();
     editor.tell_of_file(&uri("jobs/b.kdl"), 3);
-    editor.wait(&uri("jobs/b.kdl"), |list| list.is_empty());
+    editor.wait(&uri("jobs/b.kdl"), <[serde_json::Value]>::is_empty);
     assert!(!editor.problems.contains_key(&uri("zellij.kdl")), "{:?}", editor.problems);
     assert_eq!(editor.stop(), Some(0));
 }

@@ -28,7 +28,7 @@ fn prospect(cloud: &Fake, example: &str, sets: &[&str], choices: Choices) -> Pro
 }
 
 #[track_caller]
-fn change<'a>(prospect: &'a Prospect, kind: ResourceKind) -> &'a Change {
+fn change(prospect: &Prospect, kind: ResourceKind) -> &Change {
     prospect.changes.iter().find(|change| change.kind == kind).unwrap()
 }
 

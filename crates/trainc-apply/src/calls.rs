@@ -229,8 +229,8 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// Returns the calls of a kind. A new kind needs some, and each has a row with its permission.
-    #[expect(clippy::enum_glob_use, reason = "a table of calls")]
     pub const fn of_kind(kind: ResourceKind) -> Self {
+        #[allow(clippy::enum_glob_use, reason = "a table of calls")]
         use Call::*;
         let (reads, makes, removes): (&[Call], &[Call], &[Call]) = match kind {
             ResourceKind::Role => (

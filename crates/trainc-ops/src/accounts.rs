@@ -85,7 +85,8 @@ pub struct Accounts {
 #[cfg(feature = "aws")]
 type CredentialCache = trainc_aws::CredentialCache;
 #[cfg(not(feature = "aws"))]
-type CredentialCache = ();
+#[derive(Default)]
+struct CredentialCache {}
 
 impl Accounts {
     /// Opens the account; fails with the words for a usage error. `notice` is called with a note while a

@@ -11,7 +11,8 @@ pub struct SystemClock;
 impl SystemClock {
     /// Returns today as an ISO date, UTC.
     pub fn today(self) -> String {
-        trainc_ir::date::iso_date((self.now() / 86_400.0) as i64)
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        trainc_ir::date::iso_date((seconds / 86_400).cast_signed())
     }
 }
 

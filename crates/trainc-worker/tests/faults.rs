@@ -223,7 +223,9 @@ fn saves_that_fail_for_a_while_are_survived() {
         let next =
             (2..=steps / 40).map(|number| Path::new(&directory).join(format!("step-{:08}", 40 * number)));
         let next: Vec<_> = next.collect();
-        next.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        for path in &next {
+            std::fs::write(path, "").unwrap();
+        }
         config["schedule"]["steps"] = json!(steps);
         let mut running = Command::new(WORKER)
             .args(["launch", &write(&place, &config)])
