@@ -71,6 +71,12 @@ release-worker:
 dist *arguments:
     python3 packaging/dist.py {{arguments}}
 
+# The site, with search, in target/site/book: docs/, README.md, the examples and the pages of all problems. Requires mdBook:
+# `cargo install --locked mdbook --version 0.5.4`.
+site:
+    python3 docs/site.py target/site/source
+    mdbook build docs
+
 # The extension for VS Code, tested and packaged into editors/vscode/trainc.vsix. Requires Node 20 or newer and npm.
 vscode:
     cargo build --locked -p trainc
