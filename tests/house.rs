@@ -224,6 +224,7 @@ fn manifests_in_documents_compile() {
         .collect();
     documents.extend(files("docs", &[".md"]));
     documents.extend(files("examples", &[".md"]));
+    documents.extend(files("skills", &[".md"]));
     let mut faults = Vec::new();
     for path in documents {
         for (line, tags, text) in kdl_blocks(&read(&path)) {

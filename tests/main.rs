@@ -25,6 +25,7 @@ mod docs;
 mod engines;
 mod fixes;
 mod golden;
+mod guides;
 mod help;
 mod hostile;
 mod house;

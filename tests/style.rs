@@ -119,6 +119,7 @@ fn no_text_for_users_has_a_phrase_of_the_stop_list() {
         .into_iter()
         .chain(files(".", &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]))
         .chain(files("docs", &[".md"]))
+        .chain(files("skills", &[".md"]))
         .chain(files("examples", &[".md", ".kdl"]))
         .chain(files("tests/help", &[".snap"]))
         .chain(files("schemas", &[".json", ".kdl"]))
