@@ -1,15 +1,10 @@
 //! Finds training jobs in a document: a request or response itself, or nested in a state machine, a
-//! pipeline's step, an event, a search result, a tuning job or a Kubernetes resource; otherwise says what the
-//! document is.
+//! pipeline's step, an event, a search result, a tuning job or a Kubernetes resource.
 
 use super::terraform;
 use serde_json::{Map, Value};
-use trainc_catalog::other_documents::{self, Sign};
 use trainc_catalog::shapes::{self, Shape};
-use trainc_ir::job::SERVERLESS;
-
-/// Maximum depth of a document that is searched.
-const MOST_NESTED: usize = 32;
+use trainc_project::other_documents::{JOB_MEMBERS, MOST_NESTED};
 
 /// A training job in a document.
 #[derive(Debug)]
@@ -64,9 +59,6 @@ fn collect(value: &Value, depth: usize, out: &mut Vec<FoundJob>) {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
-
-/// Members of which every training job has one.
-const JOB_MEMBERS: [&str; 2] = ["AlgorithmSpecification", SERVERLESS];
 
 /// Returns the text that a function of CloudFormation puts together, with `${NAME}` for what only the stack
 /// knows.
@@ -191,94 +183,5 @@ fn pipeline_expression(value: &Value) -> Option<String> {
         "Get" => argument.as_str().map(str::to_owned),
         name if name.starts_with("Std:") => Some(value.to_string()),
         _ => None,
-    }
-}
-
-/// Returns the description of the first kind of file that matches, and what to do.
-fn find(matches: impl Fn(Sign, &str) -> bool) -> Option<(&'static str, &'static str)> {
-    let found = other_documents::all().iter().find(|one| matches(one.how, &one.sign))?;
-    Some((&found.is, &found.help))
-}
-
-/// Describes a file that is no text by its first bytes, and what to do instead.
-pub(super) fn describe_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    let byte = |sign: &str, at: usize| {
-        sign.get(2 * at..2 * at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok())
-    };
-    let starts = |sign: &str| (0..sign.len() / 2).all(|at| byte(sign, at) == bytes.get(at).copied());
-    find(|how, sign| how == Sign::Bytes && starts(sign))
-}
-
-/// Describes a text that is neither JSON nor YAML by its lines and its name, and what to do instead.
-pub(super) fn describe_text(name: &str, text: &str) -> Option<(&'static str, &'static str)> {
-    let lines = || text.lines().map(str::trim_start);
-    let starts = |line: &str, sign: &str| {
-        line.get(..sign.len())
-            .is_some_and(|start| start == sign || (sign.starts_with('<') && start.eq_ignore_ascii_case(sign)))
-    };
-    find(|how, sign| match how {
-        Sign::Line => lines().any(|line| starts(line, sign)),
-        Sign::Start => text.trim_start_matches('\u{feff}').trim_start().starts_with(sign),
-        Sign::Text => text.contains(sign),
-        Sign::Name => name.ends_with(sign),
-        Sign::Bytes | Sign::Top | Sign::Member | Sign::Script => false,
-    })
-}
-
-/// Describes a Python script that starts no training job itself, and what to do instead.
-pub(super) fn describe_script(text: &str) -> Option<(&'static str, &'static str)> {
-    find(|how, sign| how == Sign::Script && text.contains(sign))
-}
-
-/// Describes a document without a training job, and what to do instead.
-pub(super) fn describe(document: &Value) -> Option<(&'static str, &'static str)> {
-    let first = document.as_array().and_then(|items| items.first()).unwrap_or(document);
-    find(|how, sign| {
-        let depth = match how {
-            Sign::Top => MOST_NESTED,
-            Sign::Member => 0,
-            _ => return false,
-        };
-        sign.split('+').all(|sign| {
-            let (name, value) = sign.split_once('=').unwrap_or((sign, ""));
-            has_member(if depth == 0 { document } else { first }, name, value, depth)
-        })
-    })
-}
-
-/// Says what a document is by its form.
-pub(super) fn form(document: &Value) -> String {
-    match document {
-        Value::Object(members) if members.is_empty() => "an empty object".to_owned(),
-        Value::Object(members) => {
-            const SHOWN: usize = 3;
-            let names: Vec<String> = members.keys().take(SHOWN).map(|name| format!("`{name}`")).collect();
-            let more = if members.len() > SHOWN { " and other members" } else { "" };
-            format!("an object with {}{more}", names.join(", "))
-        }
-        Value::Array(items) => {
-            format!("an array of {}", trainc_diag::text::count(items.len() as u64, "value"))
-        }
-        Value::String(_) => "one text".to_owned(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => format!("`{document}`"),
-    }
-}
-
-/// Returns whether an object has a member, with the beginning of its value; at `MOST_NESTED` inner objects do
-/// not count.
-fn has_member(value: &Value, name: &str, start: &str, depth: usize) -> bool {
-    match value {
-        _ if depth > MOST_NESTED => false,
-        Value::Object(members) => {
-            let is_it = |(key, value): (&String, &Value)| {
-                let has_start =
-                    start.is_empty() || value.as_str().is_some_and(|text| text.starts_with(start));
-                has_start && key.eq_ignore_ascii_case(name)
-            };
-            members.iter().any(is_it)
-                || members.values().any(|inner| has_member(inner, name, start, depth + 1))
-        }
-        Value::Array(items) => items.iter().any(|inner| has_member(inner, name, start, depth + 1)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

@@ -22,7 +22,6 @@ mod monitoring;
 mod origin;
 mod outcome;
 mod program;
-mod reading;
 mod reconcile;
 mod recording;
 #[expect(clippy::disallowed_methods, reason = "runs a script in a process of its own")]
@@ -36,10 +35,10 @@ mod unsupported;
 mod values;
 
 pub use origin::{Origin, ProgramSource};
-pub use reading::decode;
 pub use recording::{
     Failure, GitSource, Ignored, LocalChannel, LocalSource, RECORDER, RecordedDocument, Recording, Unknown,
 };
+pub use trainc_project::other_documents::decode;
 pub use trainer::Trainer;
 
 use credentials::Withheld;
@@ -58,6 +57,7 @@ use trainc_ir::Scalar;
 use trainc_ir::address::substitute_account;
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
+use trainc_project::other_documents::{self, is_bracketed};
 use training::Training;
 use unsupported::{Unsupported, header};
 
@@ -162,7 +162,7 @@ pub fn import_all(
     text: &str,
     problems: &mut Problems,
 ) -> Option<Vec<Imported>> {
-    let read = match reading::read(text) {
+    let read = match other_documents::read(text) {
         Ok(read) => read,
         Err(error) => {
             problems.push(not_readable(source, name, text, &error));
@@ -184,7 +184,7 @@ pub fn import_all(
 
 /// Imports every training job of a text that was read before.
 pub(crate) fn import_text(text: &str, origin: &Origin) -> Vec<Imported> {
-    let Ok(read) = reading::read(text) else { return Vec::new() };
+    let Ok(read) = other_documents::read(text) else { return Vec::new() };
     let mut jobs = import_document(&read.value, origin);
     jobs.iter_mut().filter(|_| !read.repeated.is_empty()).for_each(|job| job.add_caveats(&read.repeated));
     jobs
@@ -380,7 +380,7 @@ impl Imported {
 
 /// Returns the problem of a file that is neither JSON nor YAML, with the format that it has.
 fn not_readable(source: SourceId, name: &str, text: &str, error: &trainc_document::Error) -> Diagnostic {
-    if let Some(described) = document::describe_text(name, text) {
+    if let Some(described) = other_documents::describe_text(name, text) {
         return other_format(source, described);
     }
     if text.trim().is_empty() {
@@ -388,7 +388,7 @@ fn not_readable(source: SourceId, name: &str, text: &str, error: &trainc_documen
     }
     let message = match error.is_limit {
         true => error.message.clone(),
-        false if reading::is_bracketed(text) => format!("invalid JSON: {}", error.message),
+        false if is_bracketed(text) => format!("invalid JSON: {}", error.message),
         false => format!("neither valid JSON nor YAML: {}", error.message),
     };
     let at = Span::new(source, error.span.start, error.span.end);
@@ -411,7 +411,7 @@ pub fn not_text(source: SourceId, described: Option<(&str, &str)>) -> Diagnostic
 
 /// Adds what a script is that starts no training job itself, and what to do instead.
 pub fn describe_script(text: &str, found: Diagnostic) -> Diagnostic {
-    match document::describe_script(text) {
+    match other_documents::describe_script(text) {
         Some((what, help)) => found.note(format!("it is {what}")).help(help),
         None => found,
     }
@@ -428,15 +428,15 @@ pub fn several_jobs(source: SourceId, jobs: usize) -> Diagnostic {
 fn no_job(source: SourceId, name: &str, text: &str, document: &Value) -> Diagnostic {
     let at = Span::whole(source);
     // Many texts are valid YAML.
-    let other_text = || document::describe_text(name, text).filter(|_| !reading::is_bracketed(text));
-    match document::describe(document).or_else(other_text) {
+    let other_text = || other_documents::describe_text(name, text).filter(|_| !is_bracketed(text));
+    match other_documents::describe(document).or_else(other_text) {
         Some((what, help)) => {
             Diagnostic::new(&T0531, at, format!("the file contains no training job: it is {what}")).help(help)
         }
         None => Diagnostic::new(
             &T0531,
             at,
-            format!("the file contains no training job: it is {}", document::form(document)),
+            format!("the file contains no training job: it is {}", other_documents::form(document)),
         )
         .note(
             "expected an object with `AlgorithmSpecification` or `ServerlessJobConfig`, at the \

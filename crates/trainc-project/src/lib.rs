@@ -13,6 +13,7 @@ pub mod manifest_paths;
 mod manifest_set;
 pub mod manifests;
 pub mod moved_figures;
+pub mod other_documents;
 mod parallel;
 pub mod runs_file;
 pub mod signals;

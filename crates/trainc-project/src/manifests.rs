@@ -3,6 +3,7 @@
 use crate::files::{Edits, Files, Tree};
 use crate::manifest_paths::{self, Named, expand, root_of};
 pub use crate::manifest_set::Set;
+use crate::other_documents;
 use crate::parallel::map_in_parts;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -290,6 +291,9 @@ fn compile_file(
             if let Some(saved) = SavedPlan::read(&text) {
                 return fail(problem_saved_plan(source, &file.shown, saved.ok().as_ref()));
             }
+            if let Some(problem) = other_documents::detect_other_text(source, &file.shown, &text) {
+                return fail(problem);
+            }
             Some(Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources)))
         }
         Err(error) => {
@@ -298,7 +302,8 @@ fn compile_file(
             let is_binary = error.as_bytes().iter().take(8_192).any(|byte| *byte == 0);
             let source = sources.add(file.shown.as_str(), text.as_str());
             if is_binary {
-                return fail(document::not_text(source, at));
+                let known = other_documents::detect_other_bytes(source, error.as_bytes());
+                return fail(known.unwrap_or_else(|| document::not_text(source, at)));
             }
             let mut compiled = compile(source, &text, options, reader, sources);
             compiled.problems.push(document::not_utf8(source, at));

@@ -1,7 +1,7 @@
 //! Reading of documents: UTF-8 or UTF-16; JSON, several JSON documents, JSON with comment lines, YAML with
 //! the short functions of CloudFormation.
 
-use super::document;
+use super::describe_bytes;
 use serde_json::{Map, Value};
 use trainc_document::{Error, Limits, Node, read_json_stream, read_yaml_stream};
 
@@ -20,12 +20,12 @@ pub fn decode(bytes: &[u8]) -> Result<String, Option<(&'static str, &'static str
         Some(units) => String::from_utf16(&units).ok(),
         None => String::from_utf8(bytes.to_vec()).ok(),
     };
-    text.ok_or_else(|| document::describe_bytes(bytes))
+    text.ok_or_else(|| describe_bytes(bytes))
 }
 
 /// Reads one document or several: JSON, otherwise YAML. The error is that of the format that the text seems
 /// to have.
-pub(super) fn read(text: &str) -> Result<Read, Error> {
+pub fn read(text: &str) -> Result<Read, Error> {
     let limits = Limits::default();
     let json = read_json_stream(text, &limits).and_then(|documents| match documents.len() {
         1 => Ok(documents),
@@ -49,15 +49,15 @@ pub(super) fn read(text: &str) -> Result<Read, Error> {
 
 /// What a text contains.
 #[derive(Debug)]
-pub(super) struct Read {
+pub struct Read {
     /// Its document, or a list of several.
-    pub(super) value: Value,
+    pub value: Value,
     /// Keys that are written twice, of which the last counts.
-    pub(super) repeated: Vec<String>,
+    pub repeated: Vec<String>,
 }
 
 /// Returns whether a text is written as JSON.
-pub(super) fn is_bracketed(text: &str) -> bool {
+pub fn is_bracketed(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '['])
 }
 
