@@ -374,6 +374,11 @@ impl Reader<'_> {
                 let shown = format!("{}{}", child.name, first.unwrap_or_default());
                 diagnostic.help(format!("write it as a child node: `{shown}`")).suggest_code(shown, None)
             }
+            // `entrypoint` replaces the toolkit, which starts a script.
+            Some(Meaning::Child(child)) if child.name == "entrypoint" && shown.ends_with(".py\"") => {
+                let whole = format!("{} {shown}", spec.name);
+                diagnostic.help(format!("write it without a name: `{whole}`")).suggest_code(whole, None)
+            }
             Some(Meaning::Child(child)) => {
                 let shown = format!("{} {shown}", child.name);
                 diagnostic.help(format!("write it as a child node: `{shown}`")).suggest_code(shown, None)

@@ -194,6 +194,11 @@ impl Fault {
                 let alias = value_alias(word).filter(|alias| words.contains(alias));
                 let near =
                     || text::nearest(word, words.iter().copied()).or_else(|| word_containing(word, words));
+                // An address in a registry, where the family of an image is expected.
+                if of == "`image`" && word.contains(['/', ':']) {
+                    let whole = format!("uri=\"{word}\"");
+                    return diagnostic.help(format!("write `image {whole}`")).fix(span, whole);
+                }
                 if let (Ty::BoolOr(_), Some(keyword)) = (ty, boolean_keyword(word)) {
                     return diagnostic.help(format!("write `{keyword}`")).fix(span, keyword);
                 }

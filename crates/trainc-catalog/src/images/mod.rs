@@ -20,7 +20,10 @@ pub use other::{
     other_version_key, other_versions, requests_algorithm, resolve_other,
 };
 pub use query::{Framework, Image, ImageProblem, ImageQuery};
-pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of_family, version_key};
+pub use rows::{
+    ImageFamily, ListedImage, all, closeness, nearest_pair, nearest_version, newest_pytorch_gpu, of_family,
+    version_key,
+};
 pub use uri::{ImageUri, parse_uri};
 
 pub(crate) use names::NAMES;

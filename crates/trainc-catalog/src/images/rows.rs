@@ -1,5 +1,6 @@
 //! Rows of the image tables, and the list of all images.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -113,6 +114,21 @@ pub fn nearest_pair(transformers: &str, pytorch: &str) -> Option<(String, String
             (shared(full, transformers) + shared(base, pytorch), version_key(full), version_key(base))
         })
         .map(|(full, base)| (full.to_owned(), base.to_owned()))
+}
+
+/// Returns how near two versions are: how many of their first two numbers they share, and how far apart the next
+/// ones are.
+pub fn closeness(one: &str, other: &str) -> (usize, Reverse<u32>) {
+    let (one, other) = (version_key(one), version_key(other));
+    let at = |key: &[u32], place: usize| key.get(place).copied().unwrap_or(0);
+    let differs = (0..2).find(|place| at(&one, *place) != at(&other, *place));
+    let apart = differs.map_or(0, |place| at(&one, place).abs_diff(at(&other, place)));
+    (differs.unwrap_or(2), Reverse(apart))
+}
+
+/// Returns the version nearest to one; of two as near, the newer.
+pub fn nearest_version<'a>(to: &str, known: &'a [String]) -> Option<&'a String> {
+    known.iter().max_by_key(|version| (closeness(version, to), version_key(version)))
 }
 
 /// Sorts versions numerically and removes duplicates.

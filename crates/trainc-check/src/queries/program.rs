@@ -139,6 +139,20 @@ pub(crate) fn module_of_entry(entry: &str) -> Option<&str> {
     named.or(alone).filter(|word| is_name(word))
 }
 
+/// Returns the script that a whole command starts: `python train.py --lr 1e-4`.
+pub(crate) fn script_of_command(command: &str) -> Option<&str> {
+    let words = || command.split_whitespace();
+    let is_script = |word: &&str| [".py", ".sh"].iter().any(|end| word.ends_with(end));
+    words().find(is_script).filter(|_| words().nth(1).is_some())
+}
+
+/// Returns the help for an entry point that is a whole command.
+pub(crate) fn command_help(script: &str) -> Help {
+    Help::from(format!(
+        "write `program \"{script}\"`, which trainc starts, and each argument as `hyperparameter \"…\" …`"
+    ))
+}
+
 /// Returns the help for an entry point that names a module.
 pub(crate) fn module_help(module: &str, files: &[&str]) -> Help {
     let path = module.replace('.', "/");

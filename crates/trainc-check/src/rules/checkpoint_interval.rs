@@ -80,7 +80,8 @@ fn check_missing_interval(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some(cluster), Some(checkpoint)) = (&job.cluster, &job.checkpoint) else { return };
     let Some(spot) = &cluster.spot else { return };
-    if checkpoint.every.is_absent() {
+    // An algorithm that writes checkpoints decides how often.
+    if checkpoint.every.is_absent() && !super::spot::writes_checkpoints(context.plan) {
         problems.push(
             Diagnostic::new(
                 &T0463,

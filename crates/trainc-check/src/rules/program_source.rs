@@ -28,17 +28,21 @@ fn report_source_of_entrypoint(program: &Program, problems: &mut Problems) {
     let files = [("source", program.source.span()), ("git", program.git.span()), ("s3", program.s3.span())];
     let files = files.into_iter().filter_map(|(name, span)| Some((name, span?)));
     let dependencies = program.dependencies.iter().map(|dir| ("dependency", dir.span_or(program.span)));
+    let named = program.entrypoint.iter().find(|word| word.value.ends_with(".py"));
+    let script = program.entry.value().or(named.map(|word| &word.value));
+    let script = script.map_or("train.py", |path| path.rsplit('/').next().unwrap_or(path));
+    let help = format!(
+        "write `program \"{script}\"` without `entrypoint`, and the toolkit starts it; or add the files to the \
+            image; or upload them, write `channel \"code\" s3=\"s3://…/\"`, and start them from \
+            `/opt/ml/input/data/code/`"
+    );
     for (name, span) in files.chain(dependencies) {
         let mut diagnostic = Diagnostic::new(
             &T0580,
             span,
             format!("`{name}` never reaches the container, which starts `entrypoint`"),
         )
-        .help(
-            "add the files to the image; or upload them, write `channel \"code\" \
-                s3=\"s3://…/\"`, and start them from `/opt/ml/input/data/code/`; or write `program \
-                \"train.py\" source=…` without `entrypoint`",
-        )
+        .help(help.clone())
         .note("only the training toolkit downloads and unpacks a source, and `entrypoint` replaces the \
             toolkit");
         if let Some(word) = program.entrypoint.first() {
@@ -46,6 +50,23 @@ fn report_source_of_entrypoint(program: &Program, problems: &mut Problems) {
         }
         problems.push(diagnostic);
     }
+}
+
+/// Reports a command in one word: no shell splits the words of `entrypoint`.
+fn report_command_in_one_word(program: &Program, problems: &mut Problems) {
+    let Some(first) = program.entrypoint.first().filter(|word| word.value.trim().contains(' ')) else { return };
+    let rest = program.entrypoint.iter().skip(1).map(|word| word.value.as_str());
+    let words = first.value.split_whitespace().chain(rest);
+    let words: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+    let message = format!("the container has no program of the name `{}`", first.value);
+    let diagnostic = Diagnostic::new(&T0263, first.span_or(program.span), message)
+        .note("`ContainerEntrypoint` is a list of words, which no shell splits");
+    // The quotes of a shell are not those of a manifest.
+    problems.push(if first.value.contains(['"', '\'', '\\']) {
+        diagnostic.help("write each word of the command in quotes of its own")
+    } else {
+        diagnostic.write(format!("entrypoint {}", words.join(" ")))
+    });
 }
 
 /// Checks the entry point, the archive and the git URL.
@@ -56,6 +77,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     if !program.entrypoint.is_empty() {
+        report_command_in_one_word(program, problems);
         report_source_of_entrypoint(program, problems);
         return;
     }

@@ -1,7 +1,9 @@
 //! The program's files: source directory, dependencies and entry point.
 
 use crate::Context;
-use crate::queries::program::{is_outside_source, module_help, module_of_entry};
+use crate::queries::program::{
+    command_help, is_outside_source, module_help, module_of_entry, script_of_command,
+};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
@@ -95,6 +97,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let inner = names.iter().copied().find(|name| entry.value.ends_with(&format!("/{name}")));
     problems.push(if let Some(module) = module_of_entry(&entry.value) {
         diagnostic.help(module_help(module, &names))
+    } else if let Some(script) = script_of_command(&entry.value) {
+        diagnostic.help(command_help(script))
     } else if let Some(inner) = inner {
         diagnostic.help(format!("write `\"{inner}\"`, relative to the source")).fix(span, format!("\"{inner}\""))
     } else if let Some(near) = text::nearest(&entry.value, names.iter().copied()) {

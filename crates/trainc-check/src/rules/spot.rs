@@ -103,7 +103,7 @@ fn has_durable_checkpoint(plan: &Plan) -> bool {
 }
 
 /// Returns whether the job's algorithm writes checkpoints and resumes from them by itself.
-fn writes_checkpoints(plan: &Plan) -> bool {
+pub(super) fn writes_checkpoints(plan: &Plan) -> bool {
     let uri = plan.image.as_ref().and_then(|image| images::parse_uri(&image.uri));
     let family = uri.as_ref().and_then(images::family_of);
     let algorithm = family.and_then(|family| algorithms::get(&family));

@@ -2,7 +2,7 @@
 
 use crate::codes;
 use crate::Context;
-use crate::queries::program::{module_help, module_of_entry};
+use crate::queries::program::{command_help, module_help, module_of_entry, script_of_command};
 use crate::queries::torchrun::{is_trainium, pytorch_version, uses_torchrun};
 use crate::shared_codes::{T0351, short_version};
 use trainc_catalog::images::version_key;
@@ -186,9 +186,11 @@ fn check_entry(plan: &Plan, problems: &mut Problems, launcher: &str, note: &'sta
             format!("{launcher} requires a Python file, but `{}` does not end in `.py`", entry.value),
         )
         .note(note);
-        problems.push(match module_of_entry(&entry.value) {
-            Some(module) => diagnostic.help(module_help(module, &paths(plan))),
-            None => diagnostic.help(format!(
+        let (module, script) = (module_of_entry(&entry.value), script_of_command(&entry.value));
+        problems.push(match (module, script) {
+            (Some(module), _) => diagnostic.help(module_help(module, &paths(plan))),
+            (None, Some(script)) => diagnostic.help(command_help(script)),
+            (None, None) => diagnostic.help(format!(
                 "write the `.py` file that the script starts, and remove `{launcher}` from the script"
             )),
         });

@@ -375,7 +375,6 @@ pub(super) fn image_problem(
     let span_of = |field: &trainc_ir::Field<String>| field.span().unwrap_or(ask.span);
     let pytorch_span =
         if ask.version.span().is_some() { span_of(&ask.version) } else { span_of(&ask.pytorch) };
-    let newest = |known: &[String]| known.last().cloned().unwrap_or_default();
     match problem {
         ImageProblem::UnknownVersion { of, found, known } => {
             let span = if *of == "transformers" { span_of(&ask.transformers) } else { pytorch_span };
@@ -412,11 +411,11 @@ pub(super) fn image_problem(
         )
         .label(span_of(&ask.transformers), format!("available with PyTorch {}", text::list(bases, "or")))
         .choose(
-            match bases.last() {
+            match images::nearest_version(pytorch, bases) {
                 Some(base) => format!("write `pytorch=\"{base}\"`"),
                 None => "use another transformers version".to_owned(),
             },
-            &bases.last().map(|base| format!("pytorch=\"{base}\"")),
+            &images::nearest_version(pytorch, bases).map(|base| format!("pytorch=\"{base}\"")),
         ),
         ImageProblem::MixedVersionLengths { transformers, pytorch } => Diagnostic::new(
             &T0333,
@@ -465,7 +464,10 @@ pub(super) fn image_problem(
                 pytorch_span,
                 format!("no SMP v2 container for PyTorch {found}; expected {}", text::list(known, "or")),
             )
-            .write(format!("version=\"{}\"", newest(known)));
+            .write(format!(
+                "version=\"{}\"",
+                images::nearest_version(found, known).map_or("", String::as_str)
+            ));
             if *is_library_version {
                 diagnostic.note(format!("{found} is a version of the SMP library, not of PyTorch"))
             } else {

@@ -2,7 +2,9 @@
 
 use super::image::{T0330, engine_in_framework, is_startable, own_family};
 use super::neuron_image::neuron_version_too_old;
-use trainc_catalog::images::{self, Framework, ImageFamily, ImageProblem, ImageQuery, version_key};
+use trainc_catalog::images::{
+    self, Framework, ImageFamily, ImageProblem, ImageQuery, closeness, version_key,
+};
 use trainc_catalog::instances;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
@@ -54,25 +56,19 @@ pub(super) fn unknown_version(
     let candidates = candidates(job, query, known);
     let newest =
         candidates.iter().max_by_key(|one| (version_key(one.suggested_version()), version_key(&one.pytorch)));
-    let near = candidates
-        .iter()
-        .filter(|one| major_and_minor(one.suggested_version()) == major_and_minor(found))
-        .max_by_key(|one| {
-            (one.pytorch == query.pytorch, version_key(one.suggested_version()), version_key(&one.pytorch))
-        });
-    match (near, newest) {
-        (Some(near), Some(newest)) if near.suggested_version() != newest.suggested_version() => diagnostic
-            .write(near.properties(ask))
-            .and_text(&format!("; the newest version for this job is {}", newest.suggested_version())),
-        (_, Some(newest)) => {
-            diagnostic.write(newest.properties(ask)).and_text(", the newest version for this job")
-        }
-        (_, None) => diagnostic,
+    let nearest = candidates.iter().max_by_key(|one| {
+        let version = one.suggested_version();
+        let is_base_kept = one.pytorch == query.pytorch;
+        (closeness(version, found), is_base_kept, version_key(version), version_key(&one.pytorch))
+    });
+    let (Some(nearest), Some(newest)) = (nearest, newest) else { return diagnostic };
+    let newest = newest.suggested_version();
+    let diagnostic = diagnostic.write(nearest.properties(ask));
+    if nearest.suggested_version() == newest {
+        diagnostic.and_text(", the newest version for this job")
+    } else {
+        diagnostic.and_text(&format!("; the newest version for this job is {newest}"))
     }
-}
-
-fn major_and_minor(version: &str) -> Vec<u32> {
-    version_key(version).into_iter().take(2).collect()
 }
 
 /// Returns the versions with a container that supports the job.
