@@ -146,6 +146,12 @@ impl Plan {
         self.job.output.as_ref().and_then(|output| output.s3.text())
     }
 
+    /// Returns whether the job names a model, from which memory and time are predicted. A built-in algorithm and
+    /// a program on tables have none.
+    pub const fn names_model(&self) -> bool {
+        self.job.model.is_some()
+    }
+
     /// Returns whether the ranks run engine `worker`.
     pub fn is_worker(&self) -> bool {
         self.engine.is_some_and(|engine| !engine.front.runs_program)

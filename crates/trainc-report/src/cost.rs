@@ -32,7 +32,8 @@ pub(super) fn lines(document: &Document, plan: &Plan, today: Option<i64>) -> Vec
     let price = price(document, plan, today);
     let mut out = Vec::new();
     // A missing price is reported once, with the option that sets it.
-    if !price.starts_with(UNKNOWN) {
+    let may_be_predicted = plan.names_model() || document.run.seconds.is_some();
+    if may_be_predicted && !price.starts_with(UNKNOWN) {
         out.push(expected(document, plan));
     }
     out.extend(upper_bound(plan));

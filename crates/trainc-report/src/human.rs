@@ -48,8 +48,10 @@ pub fn plan(
         for (label, lines) in sections::job(document, plan) {
             lines_of(&mut page, label, &lines);
         }
-        page.blank();
-        mesh(&mut page, plan, document);
+        if sections::shows_mesh(plan) {
+            page.blank();
+            mesh(&mut page, plan, document);
+        }
         page.blank();
         lines_of(&mut page, "batch", &sections::batch(plan));
         // How the steps follow from tokens or epochs is one of the origins.
@@ -59,6 +61,7 @@ pub fn plan(
         memory(&mut page, plan, document);
         step_speed(&mut page, plan, document);
         print_packed(&mut page, "run", &sections::run(document));
+        lines_of(&mut page, "not known", &sections::not_predicted(plan, document));
         costs(&mut page, plan, document);
     }
     resources(&mut page, document, depth);

@@ -122,7 +122,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     let Some(plan) = subject.plan else { return String::new() };
     let mut out = String::from("| | |\n| --- | --- |\n");
     let mut rows = sections::job(document, plan);
-    if let Some(mesh) = &plan.mesh {
+    if let Some(mesh) = plan.mesh.as_ref().filter(|_| sections::shows_mesh(plan)) {
         rows.push(("mesh", vec![sections::mesh(plan, mesh)]));
     }
     rows.push(("batch", sections::batch(plan)));
@@ -130,6 +130,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     rows.push(("memory", sections::memory(plan, document)));
     rows.push(("speed", speed::speed(plan, document)));
     rows.push(("run", sections::run(document)));
+    rows.push(("not known", sections::not_predicted(plan, document)));
     rows.extend(cost::sections(document, plan, None));
     for (label, lines) in rows.into_iter().filter(|(_, lines)| !lines.is_empty()) {
         let lines: Vec<String> =
@@ -205,7 +206,8 @@ fn policy(subject: &Subject) -> String {
 fn terminal_plan(subject: &Subject, document: &Document) -> String {
     let options = Options { width: 100, ..Options::default() };
     let text = human::plan(subject, document, human::Depth::Screen, human::Problems::Here, options);
-    collapsed_block("plan with mesh", &text)
+    let has_mesh = subject.plan.is_some_and(sections::shows_mesh);
+    collapsed_block(if has_mesh { "plan with mesh" } else { "plan" }, &text)
 }
 
 fn origins(subject: &Subject) -> String {

@@ -2,7 +2,7 @@
 
 use super::json::Document;
 use trainc_diag::text;
-use trainc_ir::Plan;
+use trainc_ir::{Plan, Program};
 
 pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
     let program = plan.job.program.as_ref()?;
@@ -41,8 +41,18 @@ pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
             (None, Some(unread)) => vec![format!("{entry} from {dir}: {}", unread.why)],
             (None, None) => vec![format!("{entry} from {dir}")],
         }
+    } else if entry.is_empty() {
+        return hyperparameters(program);
     } else {
         vec![entry.to_owned()]
     };
     Some(from)
+}
+
+/// Returns what an algorithm or an image of its own gets: `num_round=400, eta=0.1`; `None` for nothing.
+fn hyperparameters(program: &Program) -> Option<Vec<String>> {
+    let pairs = program.hyperparameters.iter();
+    let pairs = pairs.filter_map(|one| Some(format!("{}={}", one.name, one.value.value()?.python())));
+    let pairs: Vec<String> = pairs.collect();
+    (!pairs.is_empty()).then(|| vec![pairs.join(", ")])
 }

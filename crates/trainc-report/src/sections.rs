@@ -4,7 +4,7 @@ use super::json::Document;
 use super::program::program;
 use std::fmt::Write as _;
 use trainc_diag::text;
-use trainc_ir::{Field, Mesh, Origin, Plan, Val};
+use trainc_ir::{Channel, Field, Mesh, Origin, Plan, Val};
 use trainc_predict::{Fit, Interval, round_to_u64};
 
 /// A label and its lines.
@@ -40,10 +40,45 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
     }
     out.extend(program(document, plan).map(|lines| ("program", lines)));
     out.extend(delivery(plan).map(|lines| ("settings", lines)));
-    if plan.job.model.is_some() {
+    if plan.names_model() {
         out.push(("model", model(document, plan)));
+    } else if !plan.job.channels.is_empty() {
+        out.push(("channels", plan.job.channels.iter().map(channel).collect()));
     }
     out
+}
+
+/// Describes where the data of a channel come from: `train: s3://example-corpus/churn/, text/csv`.
+fn channel(channel: &Channel) -> String {
+    let addresses =
+        [&channel.s3, &channel.manifest, &channel.augmented_manifest, &channel.converse, &channel.dataset];
+    let from = match (addresses.iter().find_map(|address| address.text()), channel.from.value()) {
+        (Some(address), _) => address.to_owned(),
+        (None, Some(storage)) => {
+            format!("`{storage}`{}", channel.path.value().map_or_else(String::new, |path| format!(" {path}")))
+        }
+        (None, None) => channel.path.value().map_or(UNKNOWN, String::as_str).to_owned(),
+    };
+    let name = channel.name.value().map_or("", String::as_str);
+    let kinds = [&channel.content_type, &channel.input, &channel.shard];
+    let kinds = kinds.into_iter().filter_map(|kind| kind.value());
+    kinds.fold(format!("{name}: {from}"), |line, kind| line + ", " + kind)
+}
+
+/// Returns whether the mesh says more than the cluster: not that of a script whose model is not named.
+pub(super) fn shows_mesh(plan: &Plan) -> bool {
+    plan.names_model() || plan.mesh.as_ref().is_some_and(|mesh| !mesh.law.is_script())
+}
+
+/// Returns what is not predicted of a job that names no model, in one line; nothing of any other job, whose
+/// sections give the reason.
+pub(super) fn not_predicted(plan: &Plan, document: &Document) -> Vec<String> {
+    if plan.names_model() {
+        return Vec::new();
+    }
+    let missing =
+        if document.run.seconds.is_some() { "memory" } else { "memory, run time and expected cost" };
+    vec![format!("{missing}, since the job names no `model`")]
 }
 
 /// Returns which settings the program gets, and which are assumed of it; `None` for a job without settings.
@@ -236,11 +271,7 @@ pub(super) fn nodes_rule(plan: &Plan, document: &Document, mesh: &Mesh) -> Optio
 /// Returns the global batch as the product of its factors.
 pub(super) fn batch(plan: &Plan) -> Vec<String> {
     let Some(batch) = &plan.batch else {
-        return vec![if plan.job.train.span.is_some() {
-            UNKNOWN.to_owned()
-        } else {
-            "none: the job has no `train`".to_owned()
-        }];
+        return without_train(plan);
     };
     let mut factors = vec![format!("micro-batch {}", text::group_digits(batch.micro_batch_size.value))];
     if batch.num_micro_batches > 1 {
@@ -269,6 +300,12 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
     out
 }
 
+/// Returns the text for a figure that `train` does not determine; nothing without a model, which needs none.
+fn without_train(plan: &Plan) -> Vec<String> {
+    let words = if plan.job.train.span.is_some() { UNKNOWN } else { "none: the job has no `train`" };
+    plan.names_model().then(|| words.to_owned()).into_iter().collect()
+}
+
 /// Returns the tokens per step if the steps account for all tokens of the run.
 fn tokens_of_steps(plan: &Plan) -> Option<u64> {
     let (steps, tokens) = (plan.run.steps.as_ref()?.value, plan.run.tokens.as_ref()?.value);
@@ -289,8 +326,7 @@ pub(super) fn run_length_lines(plan: &Plan) -> Vec<String> {
         }
         (Some(steps), None) => out.push(text::count(steps.value, "step")),
         (None, Some(tokens)) => out.push(format!("{} tokens", text::group_digits(tokens.value))),
-        (None, None) if plan.job.train.span.is_none() => out.push("none: the job has no `train`".to_owned()),
-        (None, None) => out.push(UNKNOWN.to_owned()),
+        (None, None) => out.extend(without_train(plan)),
     }
     if let Some(Val { origin: Origin::Derived(from), .. }) = &plan.run.steps {
         out.push(format!("steps: {from}"));
@@ -302,7 +338,7 @@ pub(super) fn run_length_lines(plan: &Plan) -> Vec<String> {
 pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
-        return vec![unknown_with_reason(document, "memory")];
+        return plan.names_model().then(|| unknown_with_reason(document, "memory")).into_iter().collect();
     };
     let mut line = text::bytes(bytes);
     if let Some(capacity) = memory.capacity_bytes {

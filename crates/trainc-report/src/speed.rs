@@ -13,7 +13,7 @@ use trainc_predict::round_to_u64;
 pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
-        return vec![unknown_with_reason(document, "speed")];
+        return plan.names_model().then(|| unknown_with_reason(document, "speed")).into_iter().collect();
     };
     let mut line = format!("{} s per step", text::short_number(step));
     if let Some(interval) = &speed.interval {

@@ -11,9 +11,13 @@ pub const MARKER: &str = "<!-- trainc:bill -->";
 /// Characters reserved for the lines on what was left out.
 const RESERVE: usize = 160;
 
-/// Returns the figures of the table's columns.
+/// Returns the figures of the table's columns. Where no run is predicted, the cost is that until `max-run`.
 fn columns(job: &Job) -> [Figure; 3] {
-    [job.cost(), Figure::Time, Figure::Headroom]
+    let cost = match job.figure(job.cost()) {
+        (None, None) => Figure::Most,
+        _ => job.cost(),
+    };
+    [cost, Figure::Time, Figure::Headroom]
 }
 
 /// Renders the bill of a change in at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest
@@ -63,12 +67,14 @@ fn row(job: &Job) -> String {
                 format::value(figure, Some(after)),
                 format::difference(figure, before, after)
             ),
+            ((None, None), ..) => "–".to_owned(),
             ((None, after), None, _) => format::value(figure, after),
             ((before, None), _, None) => format!("was {}", format::value(figure, before)),
             ((before, after), ..) => {
                 format!("{} → {}", format::value(figure, before), format::value(figure, after))
             }
         };
+        let text = if figure == Figure::Most { format!("{}: {text}", format::label(figure)) } else { text };
         // GitHub renders text between two dollar signs as a formula.
         out.push_str(&format!(" {} |", text.replace('$', "\\$")));
     }

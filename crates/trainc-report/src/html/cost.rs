@@ -71,7 +71,7 @@ fn single_item(document: &Document) -> &'static str {
 /// Returns the section.
 pub(super) fn section(document: &Document, plan: &Plan) -> Section {
     let mut section = Section { id: "cost", title: "Cost", ..Section::default() };
-    if document.run.cost_usd.is_none() && document.run.on_demand_usd.is_none() {
+    if plan.names_model() && document.run.cost_usd.is_none() && document.run.on_demand_usd.is_none() {
         section.text.push(unknown_sentence("The cost of a run is", document, "run.cost_usd"));
     }
     section.text.extend(

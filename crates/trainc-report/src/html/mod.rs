@@ -23,8 +23,8 @@ mod timeline;
 pub use pareto_front::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
 pub use scaling::{Outcome, Point, Runs, Scaling};
 
-use super::Subject;
 use super::json::Document;
+use super::{Subject, sections};
 
 /// Renders the page of a job.
 pub fn report(subject: &Subject, document: &Document, scaling: &Scaling) -> String {
@@ -33,20 +33,22 @@ pub fn report(subject: &Subject, document: &Document, scaling: &Scaling) -> Stri
         let unknown = |what: &'static str, member: &'static str| {
             move || format::unknown_sentence(what, document, member)
         };
-        page.sections = vec![
-            memory::section(document, unknown("The memory of a GPU is", "memory")),
-            timeline::section(
+        if plan.names_model() {
+            page.sections.push(memory::section(document, unknown("The memory of a GPU is", "memory")));
+            page.sections.push(timeline::section(
                 document,
                 subject.prediction.speed.as_ref(),
                 unknown("The time of a step is", "speed"),
-            ),
-            mesh::section(plan, document),
-            scaling::section(scaling),
+            ));
+        }
+        page.sections.extend(sections::shows_mesh(plan).then(|| mesh::section(plan, document)));
+        page.sections.extend(plan.names_model().then(|| scaling::section(scaling)));
+        page.sections.extend([
             cost::section(document, plan),
             summary::job(document, plan),
             summary::resources(subject, document),
             summary::origins_section(subject, plan),
-        ];
+        ]);
     }
     page::render(&page)
 }

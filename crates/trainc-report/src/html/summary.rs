@@ -25,7 +25,7 @@ pub(super) fn page(subject: &Subject, document: &Document) -> Page {
         kicker,
         heading: name.to_owned(),
         lead: subject.plan.map(|plan| lead_sentence(subject, document, plan)).unwrap_or_default(),
-        tiles: tiles(document),
+        tiles: tiles(document, subject.plan.is_none_or(Plan::names_model)),
         verdict: Some(verdict(subject, document)),
         sections: Vec::new(),
         footer: footer(document),
@@ -58,7 +58,8 @@ fn lead_sentence(subject: &Subject, document: &Document, plan: &Plan) -> String 
         Some(account) => format!("in {region}, account {account}"),
         None => format!("in {region}, in the account of the credentials at apply"),
     });
-    let parts: Vec<String> = [model, machines, place].into_iter().flatten().collect();
+    let runs = model.is_none().then(|| "Runs".to_owned()).filter(|_| machines.is_some());
+    let parts: Vec<String> = [model, runs, machines, place].into_iter().flatten().collect();
     if parts.is_empty() { String::new() } else { parts.join(" ") + "." }
 }
 
@@ -69,8 +70,9 @@ fn unknown(label: &'static str, document: &Document, member: &str) -> Tile {
     Tile { label, value, unit: String::new(), under: Vec::new(), unknown: true }
 }
 
-/// Returns the tiles: time, cost, memory and throughput, each with its interval.
-fn tiles(document: &Document) -> Vec<Tile> {
+/// Returns the tiles: time, cost, memory and throughput, each with its interval. Without a model to predict from,
+/// those without a figure are left out.
+fn tiles(document: &Document, names_model: bool) -> Vec<Tile> {
     let (run, memory, speed) = (&document.run, &document.memory, &document.speed);
     let tile = |label, value: String, unit: &str, under: Vec<String>| Tile {
         label,
@@ -102,7 +104,10 @@ fn tiles(document: &Document) -> Vec<Tile> {
         }
         (None, None) => unknown("run cost", document, "run.cost_usd"),
     };
-    cost.under.extend(run.most_usd.map(|most| format!("at most {} by max-run", text::dollars(most))));
+    match run.most_usd.map(text::dollars) {
+        Some(most) if cost.unknown && !names_model => cost = tile("cost at most", most, "", Vec::new()),
+        most => cost.under.extend(most.map(|most| format!("at most {most} by max-run"))),
+    }
     cost.under.extend(document.price.as_ref().map(|price| price.describe_origin_and_age(None)));
     let monthly: f64 = document.after_end.iter().filter_map(|one| one.usd_per_month).sum();
     if monthly > 0.0 {
@@ -131,14 +136,19 @@ fn tiles(document: &Document) -> Vec<Tile> {
         }
         _ => unknown("throughput", document, "speed"),
     };
-    vec![time, cost, memory, speed]
+    [time, cost, memory, speed].into_iter().filter(|tile| names_model || !tile.unknown).collect()
 }
 
 /// Returns whether it fits and with what margin, and all problems.
 fn verdict(subject: &Subject, document: &Document) -> Verdict {
     let is_memory = |one: &&Diagnostic| one.code.explains.contains(&FailureKind::Memory);
     let allowed = subject.problems.iter().filter(is_memory).find(|one| one.is_allowed());
-    let (state, sentence) = match (fit_sentence(document), allowed) {
+    let not_predicted = subject.plan.and_then(|plan| sections::not_predicted(plan, document).pop());
+    let fit = match not_predicted {
+        Some(what) => (State::Open, format!("Not known: {what}.")),
+        None => fit_sentence(document),
+    };
+    let (state, sentence) = match (fit, allowed) {
         ((State::Bad, sentence), Some(_)) => (State::Close, format!("{sentence} The manifest allows it.")),
         (said, _) => said,
     };
@@ -234,6 +244,7 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Section {
     rows.push(("length", sections::run_length_lines(plan)));
     let rows = rows
         .into_iter()
+        .filter(|(_, lines)| !lines.is_empty())
         .map(|(label, lines)| {
             let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
             vec![label.into(), lines.join("; ").into()]
