@@ -142,15 +142,15 @@ fn first_difference(old: &[u8], new: &[u8]) -> String {
 }
 
 #[test]
-fn the_contract_manifests_check_without_an_error() {
+fn the_examples_check_without_a_warning() {
     // Both forms of the run: by file, and the whole directory at once.
     let ran = trainc(&["check", "examples", "-o", "json", "--today", crate::support::TODAY]);
     let found = ran.json();
     let jobs: Vec<&Value> = found["manifests"].as_array().unwrap().iter().collect();
-    assert!(jobs.len() >= 13, "{} manifests", jobs.len());
+    assert!(jobs.len() >= 28, "{} manifests", jobs.len());
     for job in jobs {
         for problem in job["problems"].as_array().unwrap() {
-            assert_ne!(problem["severity"], "error", "{}: {}", job["path"], problem["message"]);
+            assert_eq!(problem["severity"], "note", "{}: {}", job["path"], problem["message"]);
         }
     }
     assert_eq!(ran.code, Some(0));

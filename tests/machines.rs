@@ -222,7 +222,7 @@ fn the_better_machine_is_that_of_a_full_search() {
 fn a_plan_of_one_manifest_names_a_better_machine() {
     let dir = Scratch::new("machines");
     let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
-    assert_eq!(run(&["init", "job"]).code, Some(0));
+    assert_eq!(run(&["init", "--example", "starter", "job"]).code, Some(0));
     let found = run(&["plan", "--offline", "job/trainc.kdl", "-o", "json"]).json();
     let found = &found["elsewhere"];
     assert_eq!((found["instance"].as_str(), found["nodes"].as_u64()), (Some("ml.p4d.24xlarge"), Some(1)));

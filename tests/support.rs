@@ -46,6 +46,14 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Returns a manifest without its `allow`s, so that its warnings are reported.
+pub fn without_allows(text: &str) -> String {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("allow "))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
 /// The repository.
 pub fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> =

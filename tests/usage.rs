@@ -288,6 +288,7 @@ fn a_table_without_a_usable_row_is_refused() {
 fn init_writes_the_examples() {
     let dir = Scratch::new("usage-init");
     let help = run(&dir.0, &["init", "--help"]).out;
+    let list = run(&dir.0, &["init", "--example"]).out;
     let mut seen = 0;
     for entry in
         fs::read_dir(root().join("examples")).unwrap().flatten().filter(|entry| entry.path().is_dir())
@@ -298,6 +299,8 @@ fn init_writes_the_examples() {
             continue;
         }
         assert!(help.contains(&name), "{name} is not in\n{help}");
+        let line = list.lines().find(|line| line.split(' ').next() == Some(name.as_str()));
+        assert!(line.is_some_and(|line| line.trim().contains("  ")), "{name} has no line in\n{list}");
         let ran = run(&dir.0, &["init", "--example", &name, &name]);
         assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
         let of = format!("examples/{name}/");
@@ -310,7 +313,7 @@ fn init_writes_the_examples() {
         }
         seen += 1;
     }
-    assert_eq!(seen, 21);
+    assert_eq!(seen, 26);
     let wrong = run(&dir.0, &["init", "--example", "tiny-lama", "other"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.err.contains("tiny-llama"), "{}", wrong.err);

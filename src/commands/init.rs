@@ -2,7 +2,7 @@
 
 use crate::exit;
 use crate::terminal::io::Io;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,13 @@ use trainc_project::files::describe;
 /// Writes `trainc.kdl` and the scripts that it names. Existing files are never overwritten.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc init\n  trainc init my-job\n  trainc init --example llama-7b-fsdp llama"
+    after_help = "Examples:\n  trainc init\n  trainc init my-job\n  trainc init --example\n  trainc init --example llama-70b-zero3 llama"
 )]
 pub(crate) struct Args {
-    /// Example to start from
-    #[arg(long, value_name = "NAME", default_value = "starter", value_parser = names())]
-    example: String,
+    /// Example to start from; without NAME, lists all [default: qwen3-trainer]
+    #[arg(long, value_name = "NAME", value_parser = names())]
+    #[expect(clippy::option_option, reason = "the flag, and its value")]
+    example: Option<Option<String>>,
     /// Output directory; created if missing
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -38,38 +39,79 @@ macro_rules! examples {
 }
 
 examples! {
-    "starter": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
-    "bert-squad-smddp": "trainc.kdl";
-    "distilbert-spot": "trainc.kdl" "scripts/train.py";
-    "falcon-40b-qlora": "trainc.kdl" "scripts/requirements.txt" "scripts/run_clm.py";
-    "qwen-32b-qlora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
-    "qwen-vl-lora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
-    "qwen3-30b-a3b": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "qwen3-trainer": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
     "qwen3-8b-fsdp2": "trainc.kdl" "scripts/requirements.txt" "scripts/sft.py";
     "llama-70b-zero3": "configs/args.yaml" "configs/zero3.yaml" "trainc.kdl" "scripts/requirements.txt"
         "scripts/sft.py";
     "qwen3-8b-qlora-deepspeed": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
     "llama-8b-2d": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
-    "gpt2-30b-seq512": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
-    "gpt2-30b-sharded": "trainc.kdl" "scripts/requirements.txt" "scripts/train_gpt_simple.py";
+    "qwen3-30b-a3b": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "qwen-32b-qlora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "qwen-vl-lora": "trainc.kdl" "scripts/finetune.py" "scripts/requirements.txt";
+    "modernbert-ddp": "trainc.kdl" "scripts/pretrain.py" "scripts/requirements.txt";
+    "smollm3-own-image": "trainc.kdl" "image/Dockerfile" "scripts/finetune.py";
+    "smollm2-trainium": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
+    "xgboost-churn": "trainc.kdl";
+    "llama-7b-worker": "trainc.kdl";
+    "tiny-llama": "alice.txt" "tokenizer.json" "tokenizer_config.json" "trainc.kdl";
+    "team-repo": "base.kdl" "jobs/classify.kdl" "jobs/finetune.kdl" "jobs/pretrain.kdl" "scripts/classify.py"
+        "scripts/finetune.py" "scripts/pretrain.py" "scripts/requirements.txt";
+    "starter": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
+    "distilbert-spot": "trainc.kdl" "scripts/train.py";
+    "bert-squad-smddp": "trainc.kdl";
+    "roberta-mnli-pipeline": "trainc.kdl";
     "gptj-6b-pipeline": "trainc.kdl" "scripts/train_gptj_smp_script.py";
     "gptj-6b-tensor": "trainc.kdl" "scripts/requirements.txt" "scripts/train_gptj_smp_tensor_parallel_script.py";
-    "llama-7b-fsdp": "trainc.kdl" "scripts/pretrain.py" "scripts/requirements.txt";
-    "llama-7b-worker": "trainc.kdl";
+    "gpt2-30b-sharded": "trainc.kdl" "scripts/requirements.txt" "scripts/train_gpt_simple.py";
+    "gpt2-30b-seq512": "trainc.kdl" "scripts/requirements.txt" "scripts/train.py";
     "neox-20b-fsdp": "trainc.kdl" "scripts/run_clm.py";
-    "roberta-mnli-pipeline": "trainc.kdl";
-    "team-repo": "base.kdl" "jobs/classify.kdl" "jobs/finetune.kdl" "jobs/pretrain.kdl" "scripts/classify.py" "scripts/finetune.py" "scripts/pretrain.py" "scripts/requirements.txt";
-    "tiny-llama": "alice.txt" "tokenizer.json" "tokenizer_config.json" "trainc.kdl";
+    "llama-7b-fsdp": "trainc.kdl" "scripts/pretrain.py" "scripts/requirements.txt";
+    "falcon-40b-qlora": "trainc.kdl" "scripts/requirements.txt" "scripts/run_clm.py";
+}
+
+/// The index of the examples, which says what each shows.
+const INDEX: &str = include_str!("../../examples/README.md");
+
+/// The example that is written without `--example`.
+const DEFAULT: &str = "qwen3-trainer";
+
+/// Returns name and purpose of the example in a row of the index; `None` for any other line.
+fn index_row(line: &'static str) -> Option<(&'static str, &'static str)> {
+    let mut cells = line.strip_prefix("| [")?.split(" | ");
+    let (name, _) = cells.next()?.split_once(']')?;
+    Some((name, cells.next()?))
 }
 
 /// Returns the values of `--example`.
 fn names() -> PossibleValuesParser {
-    EXAMPLES.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
+    let rows = INDEX.lines().filter_map(index_row);
+    rows.map(|(name, shows)| PossibleValue::new(name).help(shows)).collect::<Vec<_>>().into()
+}
+
+/// Prints the index of the examples.
+fn list(io: &mut Io) {
+    let mut gap = "";
+    for line in INDEX.lines() {
+        if let Some((name, shows)) = index_row(line) {
+            io.print(&format!("{name:<26}{shows}\n"));
+        } else if let Some(heading) = line.strip_prefix("## ") {
+            io.print(&format!("{gap}{heading}\n"));
+            gap = "\n";
+        }
+    }
 }
 
 /// Runs the command.
 pub(crate) fn run(io: &mut Io, args: &Args) -> u8 {
-    let Some((_, files)) = EXAMPLES.iter().find(|(name, _)| *name == args.example) else {
+    let name = match &args.example {
+        None => DEFAULT,
+        Some(Some(name)) => name,
+        Some(None) => {
+            list(io);
+            return exit::DONE;
+        }
+    };
+    let Some((_, files)) = EXAMPLES.iter().find(|(known, _)| *known == name) else {
         return exit::USAGE;
     };
     let taken: Vec<String> = files
@@ -112,6 +154,14 @@ fn write_new(path: &Path, content: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_index_lists_the_examples() {
+        let listed: Vec<&str> = INDEX.lines().filter_map(index_row).map(|(name, _)| name).collect();
+        let shipped: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(listed, shipped);
+        assert!(shipped.contains(&DEFAULT));
+    }
 
     #[test]
     fn what_is_next_is_there() {

@@ -60,14 +60,14 @@ fn the_end_of_a_run_says_the_next_command_whole() {
 #[test]
 fn a_blocked_plan_says_what_must_be_done_first() {
     let repo = Repo::new("typed-blocked", &["starter"]);
-    repo.0.write("account.json", r#"{"missing_buckets": ["your-bucket"]}"#);
+    repo.0.write("account.json", r#"{"missing_buckets": ["example-runs"]}"#);
     let words = with("plan", &[]);
     let ran = repo.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
     let line =
         |label: &str| ran.out.lines().find(|line| line.trim_start().starts_with(label)).unwrap().trim();
     assert!(line("blocked").contains("exit code 3: T0628"), "{}", ran.out);
-    assert!(line("first").ends_with("aws s3 mb s3://your-bucket --region us-west-2"), "{}", ran.out);
+    assert!(line("first").ends_with("aws s3 mb s3://example-runs --region us-west-2"), "{}", ran.out);
     assert!(line("next").ends_with(&format!("trainc plan {AGAIN}")), "{}", ran.out);
 }
 

@@ -145,7 +145,7 @@ fn a_saved_plan_that_apply_refuses_says_so() {
     assert!(!free.err.contains("refused") && free.json()["blocked"].is_null(), "{}", free.err);
     // What must be mended first is no plan, and no older one is taken for it unsaid.
     let mut account = repo.account();
-    account["missing_buckets"] = json!(["your-bucket"]);
+    account["missing_buckets"] = json!(["example-runs"]);
     repo.0.write("account.json", account.to_string());
     let wrong = repo.run(&["plan", PATH, "--new-run", "--save", "other.plan"]);
     assert_eq!(wrong.code, Some(3), "{}{}", wrong.out, wrong.err);

@@ -108,6 +108,7 @@ pub(super) const ROBERTA: &str = include_str!("../../../examples/roberta-mnli-pi
 pub(super) const GPTJ: &str = include_str!("../../../examples/gptj-6b-tensor/trainc.kdl");
 pub(super) const LLAMA: &str = include_str!("../../../examples/llama-7b-fsdp/trainc.kdl");
 pub(super) const FALCON: &str = include_str!("../../../examples/falcon-40b-qlora/trainc.kdl");
+pub(super) const XGBOOST: &str = include_str!("../../../examples/xgboost-churn/trainc.kdl");
 
 /// Mistakes of several kinds: part of it can still be planned.
 pub(super) const BROKEN: &str = r#"job "broken" {

@@ -19,6 +19,12 @@ fn render_manifest(text: &str) -> String {
     page(&sample(text, &[]), Options::default())
 }
 
+/// A job of its time as it is without the `allow`s: its warnings are shown.
+fn with_warnings(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("allow "));
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
 #[test]
 fn sharded() {
     insta::assert_snapshot!(render_manifest(GPT2));
@@ -26,7 +32,7 @@ fn sharded() {
 
 #[test]
 fn pipeline() {
-    insta::assert_snapshot!(render_manifest(ROBERTA));
+    insta::assert_snapshot!(render_manifest(&with_warnings(ROBERTA)));
 }
 
 #[test]
@@ -37,6 +43,20 @@ fn tensor() {
 #[test]
 fn hybrid() {
     insta::assert_snapshot!(render_manifest(LLAMA));
+}
+
+/// A job without a model has one line of what is not known, and no section without a figure.
+#[test]
+fn built_in_algorithm() {
+    let sample = sample(samples::XGBOOST, &[]);
+    insta::assert_snapshot!(page(&sample, Options::default()));
+    let comment = markdown::plan(&sample.subject(), &sample.document());
+    let table = comment.split("<details>").next().unwrap();
+    assert_eq!(table.matches("not known").count(), 1, "{table}");
+    for label in ["| mesh |", "| batch |", "| memory |", "| speed |"] {
+        assert!(!table.contains(label), "{label} in {table}");
+    }
+    assert!(table.contains("| channels | train: s3://") && table.contains("at most \\$"), "{table}");
 }
 
 #[test]
@@ -73,7 +93,10 @@ fn narrow_ascii() {
 
 #[test]
 fn wide_with_colour() {
-    let text = page(&sample(ROBERTA, &[]), Options { color: true, width: 120, ..Options::default() });
+    let text = page(
+        &sample(&with_warnings(ROBERTA), &[]),
+        Options { color: true, width: 120, ..Options::default() },
+    );
     insta::assert_snapshot!(text.replace('\u{1b}', "^"));
 }
 
@@ -126,7 +149,7 @@ fn a_removed_value_is_listed_with_what_removed_it() {
 
 #[test]
 fn comment() {
-    let one = sample(GPTJ, &[]);
+    let one = sample(&with_warnings(GPTJ), &[]);
     let two = sample(BROKEN, &[]);
     let (first, second) = (one.document(), two.document());
     insta::assert_snapshot!(markdown::plans(&[(one.subject(), &first), (two.subject(), &second)]));

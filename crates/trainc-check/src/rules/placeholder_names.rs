@@ -23,7 +23,7 @@ pub(super) static CODES: &[&Code] = &[&T0760];
 /// The text that `import` writes for a value that only the account knows.
 const MADE_UP: &str = "made-up";
 
-/// The beginning of the names in trainc's own examples.
+/// The beginning of the names in templates.
 const EXAMPLE: &str = "your-";
 
 /// The fewest capital X in a row that are a blank to be filled in.

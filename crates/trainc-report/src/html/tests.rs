@@ -3,7 +3,7 @@
 use super::{
     FrontLayout, Outcome, ParetoFront, PlotPoint, Point, RunnerUp, Runs, Scaling, pareto_front, report,
 };
-use crate::samples::{BROKEN, CUSTOM, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, sample};
+use crate::samples::{BROKEN, CUSTOM, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, XGBOOST, sample};
 use roxmltree::{Document, Node, ParsingOptions};
 use trainc_ir::{Axis, Plan};
 use trainc_predict::Interval;
@@ -150,6 +150,18 @@ fn pages_are_whole_and_pictures_keep_their_edges() {
             check_page(&page(&sample, &scaling));
         }
     }
+}
+
+/// A job without a model has no picture of what is not predicted.
+#[test]
+fn a_built_in_algorithm_has_what_is_known() {
+    let html = page(&sample(XGBOOST, &[]), &Scaling::Unknown("no model".to_owned()));
+    check_page(&html);
+    assert_eq!(html.to_lowercase().matches("not known").count(), 1, "{html}");
+    for part in ["id=\"memory\"", "id=\"step\"", "id=\"mesh\"", "id=\"scaling\"", "<dt>throughput"] {
+        assert!(!html.contains(part), "{part}");
+    }
+    assert!(html.contains("<dt>cost at most</dt>") && html.contains("s3://example-tables/churn/train/"));
 }
 
 /// The tile of the throughput has TFLOPS per GPU with and without recomputation, like the terminal.
