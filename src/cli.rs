@@ -8,11 +8,11 @@ use crate::commands::{
 };
 use crate::terminal::io::{self, Io};
 use crate::{args, exit};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use trainc_data::reading_process;
-use trainc_diag::escape_output;
+use trainc_diag::{escape_output, text};
 use trainc_ops::clock::SystemClock;
 use trainc_project::files;
 
@@ -24,7 +24,7 @@ use trainc_project::files;
 #[command(
     name = "trainc",
     version,
-    max_term_width = 100,
+    max_term_width = MOST_HELP,
     arg_required_else_help = true,
     subcommand_required = true
 )]
@@ -67,10 +67,40 @@ enum Command {
     Lsp(lsp::Args),
 }
 
-/// Returns the definition of all commands and flags.
+/// The commands by what they are for, in the order of their use.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("start a manifest", &["init", "import"]),
+    ("check and plan", &["check", "plan", "tune", "fmt"]),
+    ("create and follow a job", &["emit", "apply", "watch", "status", "logs", "stop", "destroy"]),
+    ("compare predictions with runs", &["report", "probe", "calibrate"]),
+    ("train with engine `worker`", &["run", "data"]),
+    ("look up, editors and shells", &["explain", "catalog", "schema", "completions", "lsp", "help"]),
+];
+
+/// Returns the definition of all commands and flags. Its help lists the commands by group, which clap cannot.
 pub fn command() -> clap::Command {
-    App::command()
+    let app = App::command();
+    let width = columns().map_or(MOST_HELP, |columns| columns.min(MOST_HELP)).saturating_sub(HELP_INDENT);
+    let mut out = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (title, names) in GROUPS {
+        out.push_str(&format!("\n{title}\n"));
+        for name in names {
+            let about = app.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map_or_else(|| "Print the help of a command".to_owned(), ToString::to_string);
+            for (at, line) in text::wrap(&about, width, 0).iter().enumerate() {
+                let name = if at == 0 { name } else { "" };
+                out.push_str(&format!("  {name:<width$}{line}\n", width = HELP_INDENT - 2));
+            }
+        }
+    }
+    out.push_str("\nOptions:\n{options}{after-help}");
+    app.help_template(out)
 }
+
+/// Columns before the descriptions of commands.
+const HELP_INDENT: usize = 15;
+/// Maximum width of help, columns.
+const MOST_HELP: usize = 100;
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
@@ -78,7 +108,7 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == reading_process::ARGUMENT) {
         return reading_process::run();
     }
-    let app = match App::try_parse() {
+    let app = match command().try_get_matches().and_then(|found| App::from_arg_matches(&found)) {
         Ok(app) => app,
         Err(error) => {
             let printed = print_usage(&error);
@@ -134,7 +164,7 @@ pub fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&mut io, &app.global, args),
         Command::Catalog(args) => catalog::run(&mut io, &app.global, args),
         Command::Schema(args) => schema::run(&mut io, args),
-        Command::Completions(args) => completions::run(&mut io, args, App::command()),
+        Command::Completions(args) => completions::run(&mut io, args, command()),
         Command::Lsp(_) => exit::DONE,
     };
     let Some(fault) = out.into_error() else { return ExitCode::from(code) };
@@ -172,4 +202,20 @@ pub(crate) fn wrap(stream: &impl std::io::IsTerminal) -> Option<usize> {
 pub(crate) fn columns() -> Option<usize> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     set.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let named: BTreeSet<&str> = listed.iter().copied().collect();
+        assert_eq!(named.len(), listed.len());
+        let app = App::command();
+        let all = app.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name);
+        assert_eq!(all.chain(["help"]).collect::<BTreeSet<_>>(), named);
+    }
 }

@@ -5,7 +5,7 @@ use crate::support::{root, trainc};
 /// The commands, by the program's own list.
 fn commands() -> Vec<String> {
     let help = trainc(&["--help"]).out;
-    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let list = help.split("\nOptions:\n").next().unwrap();
     // Further lines of a command's words are indented deeper.
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names

@@ -467,6 +467,16 @@ fn a_folder_is_checked_as_a_whole() {
     editor.tell_of_file(&uri("jobs/b.kdl"), 3);
     editor.wait(&uri("jobs/b.kdl"), <[serde_json::Value]>::is_empty);
     assert!(!editor.problems.contains_key(&uri("zellij.kdl")), "{:?}", editor.problems);
+    // A folder that is added later, and removed again.
+    let later = Scratch::new("lsp-folder-later");
+    let second = later.write("wrong.kdl", "job 7\n").canonicalize().unwrap();
+    let wrong = format!("file://{}", second.display());
+    let folder = json!({"uri": format!("file://{}", second.parent().unwrap().display()), "name": "later"});
+    let change = |added: Value, removed: Value| json!({"event": {"added": added, "removed": removed}});
+    editor.tell("workspace/didChangeWorkspaceFolders", change(json!([folder]), json!([])));
+    editor.wait(&wrong, |list| !list.is_empty());
+    editor.tell("workspace/didChangeWorkspaceFolders", change(json!([]), json!([folder])));
+    editor.wait(&wrong, <[serde_json::Value]>::is_empty);
     assert_eq!(editor.stop(), Some(0));
 }
 

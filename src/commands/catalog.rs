@@ -62,14 +62,10 @@ pub(crate) struct Args {
     output: String,
 }
 
-/// Width of a table that is written to a file or a pipe.
-const PIPED: usize = 120;
-
 /// Runs the command.
 pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
-        let listing = tables(&io.today);
-        return print(io, global, listing, args, args.filter.as_deref());
+        return print_tables(io, global, args);
     };
     // Some tables used to have underscores.
     let name = name.replace('_', "-");
@@ -121,7 +117,7 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 
 /// Returns the names of all tables.
 fn names() -> Vec<&'static str> {
-    let listed = listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]);
+    let listed = listing::NAMES.iter().copied().chain(OWN_LISTINGS).chain(["permissions"]);
     let all: BTreeSet<&str> = listed.chain(generic_listing::names()).collect();
     all.into_iter().collect()
 }
@@ -404,7 +400,8 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args, filter
         if !global.verbose {
             listing.shorten();
         }
-        io.print(&table(&listing, crate::cli::columns().unwrap_or(PIPED)));
+        // In a pipe each row is a line, for `grep`.
+        io.print(&table(&listing, io.wrap));
     }
     match none {
         Some(words) => {
@@ -414,6 +411,31 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args, filter
         None => exit::DONE,
     }
 }
+
+/// Prints the list of tables: by default those with columns of their own; the others are data of the rules,
+/// read by who asks why.
+fn print_tables(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let mut all = tables(&io.today);
+    let mut hidden = 0;
+    if !global.verbose && args.output != "json" {
+        let before = all.rows.len();
+        all.rows.retain(|row| row.first().is_some_and(|name| has_columns(name)));
+        hidden = before - all.rows.len();
+    }
+    let code = print(io, global, all, args, None);
+    if hidden > 0 && !global.quiet {
+        io.note(&format!("{hidden} more tables hold the data of rules: `trainc catalog -v` lists them\n"));
+    }
+    code
+}
+
+/// Returns whether a table is listed in columns of its own.
+fn has_columns(name: &str) -> bool {
+    listing::NAMES.contains(&name) || OWN_LISTINGS.contains(&name)
+}
+
+/// The tables whose listings are made here.
+const OWN_LISTINGS: [&str; 2] = ["models", "rules"];
 
 /// Returns the tables with the number of rows and, for its newest row, the date and the age in days.
 fn tables(today: &str) -> Listing {
@@ -490,7 +512,7 @@ fn models_listing() -> Listing {
                 })
                 .collect(),
         ),
-        brief: usize::MAX,
+        brief: 8,
     }
 }
 

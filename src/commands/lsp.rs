@@ -6,7 +6,7 @@ mod workspace;
 use crate::exit;
 use crossbeam_channel::{Receiver, Sender, select};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
-use lsp_types::InitializeParams;
+use lsp_types::{DidChangeWorkspaceFoldersParams, InitializeParams, WorkspaceFolder};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
@@ -104,16 +104,18 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
         "serverInfo": {"name": "trainc", "version": env!("CARGO_PKG_VERSION")},
     });
     connection.initialize_finish(id, me).map_err(|error| describe_end(&error))?;
-    let folders = folders.iter().filter_map(|folder| Path::new(folder).canonicalize().ok()).collect();
+    let folders: Vec<PathBuf> =
+        folders.iter().filter_map(|folder| Path::new(folder).canonicalize().ok()).collect();
     let (updates, to_check) = crossbeam_channel::unbounded();
     let (send_checked, checked) = crossbeam_channel::unbounded();
-    let checker = workspace::Checker::new(folders, Arc::clone(&options), client);
+    let checker = workspace::Checker::new(Arc::clone(&options), client);
     // Not joined: it may be reading a large directory when the session ends.
     std::thread::spawn(move || checker.run(&to_check, &send_checked));
     let mut session = Session {
         connection,
         server: &mut server,
         waiting: VecDeque::new(),
+        folders,
         updates,
         checked,
         is_shut_down: false,
@@ -157,6 +159,8 @@ struct Session<'a, 'b> {
     server: &'a mut Server<'b>,
     /// Messages that were received and not yet handled.
     waiting: VecDeque<Message>,
+    /// Canonical paths of the workspace folders.
+    folders: Vec<PathBuf>,
     updates: Sender<Update>,
     checked: Receiver<Vec<(String, Option<CheckedManifest>)>>,
     is_shut_down: bool,
@@ -196,6 +200,12 @@ impl Session<'_, '_> {
             }
             Message::Notification(notification) if notification.method == "exit" => {
                 return Ok(Some(if self.is_shut_down { exit::DONE } else { EXIT_WITHOUT_SHUTDOWN }));
+            }
+            Message::Notification(one) if one.method == "workspace/didChangeWorkspaceFolders" => {
+                if let Ok(changed) = serde_json::from_value(one.params) {
+                    self.change_folders(&changed);
+                    self.update(Changed { names: Vec::new(), is_list_outdated: true });
+                }
             }
             Message::Notification(Notification { method, params }) => {
                 let changed = self.server.notify(&method, params);
@@ -250,7 +260,21 @@ impl Session<'_, '_> {
         let edits = Arc::new(workspace::edits(&self.server.buffers()));
         let is_list_outdated = changed.is_list_outdated;
         // The checker ends with the session.
-        let _ = self.updates.send(Update { edits, paths, is_list_outdated });
+        let folders = self.folders.clone();
+        let _ = self.updates.send(Update { folders, edits, paths, is_list_outdated });
+    }
+
+    /// Adds and removes workspace folders. Names of files stay relative to the first folder of the session.
+    fn change_folders(&mut self, changed: &DidChangeWorkspaceFoldersParams) {
+        let path =
+            |folder: &WorkspaceFolder| PathBuf::from(file_path(folder.uri.as_str())?).canonicalize().ok();
+        let removed: Vec<PathBuf> = changed.event.removed.iter().filter_map(path).collect();
+        self.folders.retain(|folder| !removed.contains(folder));
+        for folder in changed.event.added.iter().filter_map(path) {
+            if !self.folders.contains(&folder) {
+                self.folders.push(folder);
+            }
+        }
     }
 
     fn send(&self, message: Message) -> Result<(), String> {

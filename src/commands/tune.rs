@@ -1,6 +1,6 @@
 //! `trainc tune`.
 
-use crate::args::{Global, Input, problems};
+use crate::args::{Global, Input, duration_text, problems};
 use crate::exit;
 use crate::terminal::io::Io;
 use crate::views::tune::untimed::UnrankedOutput;
@@ -9,7 +9,8 @@ use crate::views::tune::{chart, output};
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_check::can_run_on;
-use trainc_diag::Format;
+use trainc_diag::{Format, Invocation, NextCommand};
+use trainc_emit::quote;
 use trainc_ops::checked_layouts::{CheckedLayouts, check_layouts, unranked_layouts};
 use trainc_ops::written_layout::{NotWritten, Put, write_layout};
 use trainc_plan::{Compiled, Options};
@@ -210,7 +211,12 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     match args.output.as_str() {
         "json" => io.print_json(&page.json()),
         "markdown" => io.print_unwrapped(&page.markdown()),
-        _ => io.print(&page.human(io.width, io.today_in_days())),
+        _ => {
+            io.print(&page.human(io.width, io.today_in_days()));
+            if let Some(next) = next_command(args, &held.path, &judged, &space) {
+                io.print(&format!("next   {next}\n"));
+            }
+        }
     }
     if let Some(file) = &args.report {
         let pictures =
@@ -248,6 +254,27 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         Some(number) => write_ranked(io, &mut held, &options, &space, &judged, number),
         None => exit::DONE,
     }
+}
+
+/// Returns the command that follows the list of layouts: the same search with `--write`, or the plan if the
+/// manifest has the layout that would be written. None after `--write`, and for standard input.
+fn next_command(args: &Args, path: &str, judged: &CheckedLayouts, space: &Space) -> Option<String> {
+    let first = judged.front.get(judged.first_choice().checked_sub(1)?)?;
+    let choice = &judged.points.get(first.at)?.choice;
+    if args.write.is_some() || path == "-" {
+        return None;
+    }
+    let next = if space.as_written().is_some_and(|written| written == choice) {
+        NextCommand::new("plan")
+    } else {
+        let types = args.instances.iter().map(|types| format!("--instances {}", types.join(",")));
+        let nodes = args.max_nodes.map(|most| format!("--max-nodes {most}"));
+        let usd = args.max_usd.map(|most| format!("--max-usd {most}"));
+        let deadline = args.deadline.map(|most| format!("--deadline {}", duration_text(most)));
+        let bounds = types.chain(nodes).chain(usd).chain(deadline);
+        NextCommand::new("tune").flags(bounds).flag("--write")
+    };
+    Some(Invocation::new(quote(path), args.input.overlay.flags()).command_line(&next))
 }
 
 /// Writes the layout of that number, or the default choice, into the manifest, if the edited text gives the

@@ -448,6 +448,7 @@ pub(crate) async fn follow<C: Cloud, K: Clock>(
             if !costs.is_empty() {
                 progress.line(&format!("cost: {}", costs.join("; ")));
             }
+            now.head().iter().for_each(|line| progress.line(line));
         }
         if mode != Mode::Json
             && !is_type_shown

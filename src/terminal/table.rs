@@ -12,9 +12,12 @@ const MAX_LINES: usize = 4;
 /// Spaces between two columns.
 const GAP: usize = 2;
 
-/// Formats a listing in at most `width` columns.
-pub(crate) fn table(listing: &Listing, width: usize) -> String {
+/// Formats a listing in at most `width` columns; without a width each row is a line.
+pub(crate) fn table(listing: &Listing, width: Option<usize>) -> String {
     let columns: Vec<Column> = (0..listing.headers.len()).map(|at| Column::new(listing, at)).collect();
+    let Some(width) = width else {
+        return lines(listing, &columns, usize::from(u16::MAX), None).concat();
+    };
     let min_width: usize = columns.iter().map(|column| column.min + GAP).sum();
     if min_width > width + GAP {
         return format_records(listing, width);
@@ -137,7 +140,8 @@ mod tests {
 
     #[test]
     fn where_there_is_room_a_row_is_a_line() {
-        assert_eq!(table(&sample(), 200).lines().count(), 3);
+        assert_eq!(table(&sample(), Some(200)).lines().count(), 3);
+        assert_eq!(table(&sample(), None), table(&sample(), Some(200)));
     }
 
     #[test]
@@ -150,7 +154,7 @@ b                  12  config/one-file-wi
                        th-a-long-name.jso
                        n
 ";
-        assert_eq!(table(&sample(), 41), expected);
+        assert_eq!(table(&sample(), Some(41)), expected);
     }
 
     #[test]
@@ -161,7 +165,7 @@ ml.p4d.24xlarge
   source  the provider\u{2019}s own
           page of types
 ";
-        assert!(table(&sample(), 30).starts_with(expected), "{}", table(&sample(), 30));
+        assert!(table(&sample(), Some(30)).starts_with(expected), "{}", table(&sample(), Some(30)));
     }
 
     #[test]
@@ -169,7 +173,7 @@ ml.p4d.24xlarge
         for name in listing::NAMES {
             let listing = listing::by_table_name(name, None).unwrap();
             for most in [60, 80, 100, 200] {
-                let text = table(&listing, most);
+                let text = table(&listing, Some(most));
                 let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
                 assert!(widest <= most, "{name} at {most}: {widest}");
             }

@@ -128,11 +128,15 @@ fn a_run_is_shown_against_its_plan() {
     assert_eq!(status["planned_tokens_per_second"].as_f64(), Some(rate.round()));
     assert_eq!(status["planned_seconds"].as_f64(), plan["run"]["seconds"].as_f64().map(f64::floor));
     let watched = repo.run(&["watch", path]);
-    let dollars = format!("${usd:.2} expected");
+    let expected = format!("cost: expected ${usd:.2} ");
     let told = one_line(&format!("{}{}", watched.out, watched.err));
-    assert!(told.contains(&format!(" so far of {dollars} (simulated)")), "{told}");
+    // What holds for all lines is said once, before them.
+    for once in [expected.as_str(), " simulated: nothing is billed "] {
+        assert_eq!(told.matches(once).count(), 1, "{once}: {told}");
+    }
+    assert!(told.contains(" so far "), "{told}");
     let ended = told.split_once(" Completed, ").unwrap().1;
-    assert!(ended.contains(&format!(" of {dollars} (simulated)")) && !ended.contains(" so far"), "{ended}");
+    assert!(!ended.contains(" so far"), "{ended}");
     let shown = repo.run(&["status", path]);
     let first = shown.out.lines().next().unwrap_or_default();
     assert!(first.ends_with(": Completed"), "one word, which is the state and its detail: {first}");

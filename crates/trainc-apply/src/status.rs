@@ -277,28 +277,36 @@ impl Status {
         Some(cost + self.simulated_note())
     }
 
-    /// Describes the expected cost: `$16.46 expected`; for spot instances without a known price its bound.
-    fn describe_expected_cost(&self) -> Option<String> {
-        let known = self.planned_usd.map(|usd| format!("{} expected", text::dollars(usd)));
-        let bound =
-            || self.planned_on_demand_usd.map(|usd| format!("{} expected on demand", text::dollars(usd)));
-        known.or_else(bound)
-    }
-
     /// Returns the last values of the metrics as text: first those with canonical names, in display order.
     pub fn figures(&self) -> Vec<(&str, String)> {
+        let planned =
+            self.planned_rate().map_or_else(String::new, |planned| format!(" of {planned} planned"));
+        let mut out = self.last_values();
+        let rates = out.iter_mut().filter(|(name, _)| *name == super::metrics::RATE);
+        rates.for_each(|(_, figure)| figure.push_str(&planned));
+        out
+    }
+
+    /// Returns the planned tokens per second as text.
+    fn planned_rate(&self) -> Option<String> {
+        Some(text::group_digits(whole_seconds(self.planned_tokens_per_second?)))
+    }
+
+    /// Returns what every [line](Self::line) is compared with, for the head of the lines: the planned speed,
+    /// and whether the account is simulated.
+    pub fn head(&self) -> Vec<String> {
+        let speed = self.planned_rate().map(|rate| format!("speed: {rate} tokens/s planned"));
+        let simulated = self.simulated.then(|| "simulated: nothing is billed".to_owned());
+        speed.into_iter().chain(simulated).collect()
+    }
+
+    fn last_values(&self) -> Vec<(&str, String)> {
         let words = super::metrics::names();
         let rank = |name: &str| words.iter().position(|word| *word == name).unwrap_or(words.len());
         let mut out: Vec<(&str, String)> = self
             .metrics
             .iter()
-            .filter_map(|(name, value)| {
-                let planned = self.planned_tokens_per_second.filter(|_| name == super::metrics::RATE);
-                let planned = planned.map_or_else(String::new, |planned| {
-                    format!(" of {} planned", text::group_digits(whole_seconds(planned)))
-                });
-                Some((name.as_str(), format!("{}{planned}", figure(name, value.as_f64()?))))
-            })
+            .filter_map(|(name, value)| Some((name.as_str(), figure(name, value.as_f64()?))))
             .collect();
         out.sort_by_key(|(name, _)| rank(name));
         out
@@ -310,21 +318,18 @@ impl Status {
         Some(format!("{} left", text::rounded_duration(seconds as f64)))
     }
 
-    /// Formats state, progress, metrics and cost on one line.
+    /// Formats state, progress, metrics and cost on one line, which many like it follow.
     pub fn line(&self) -> String {
         let mut parts = vec![self.secondary_status.clone()];
         if let Some(percent) = self.progress_percentage.filter(|_| self.status == "InProgress") {
             parts.push(format!("{}%", text::short_number(percent)));
         }
-        parts.extend(self.figures().into_iter().map(|(name, figure)| format!("{name} {figure}")));
+        parts.extend(self.last_values().into_iter().map(|(name, figure)| format!("{name} {figure}")));
         if let Some(left) = self.left() {
             parts.push(left);
         }
         if let Some((usd, so_far)) = self.cost_and_more() {
-            let simulated = if self.simulated { " (simulated)" } else { "" };
-            let expected =
-                self.describe_expected_cost().map_or_else(String::new, |cost| format!(" of {cost}"));
-            parts.push(format!("{usd}{so_far}{expected}{simulated}"));
+            parts.push(format!("{usd}{so_far}"));
         }
         parts.join(", ")
     }

@@ -12,7 +12,7 @@ use crate::text;
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteSpanContents, SourceSpan};
 use std::fmt;
 use std::fmt::Write as _;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 /// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +61,21 @@ fn style(severity: Severity) -> &'static str {
     }
 }
 
-/// Renders each problem of a run once, separated by empty lines, and the [`summary`].
+/// The most problems that are drawn without a list of them above.
+const MOST_WITHOUT_LIST: usize = 10;
+
+/// Renders each problem of a run once, separated by empty lines, and the [`summary`]. Many problems begin with
+/// a list: a line each.
 pub fn render(run: &Run<'_>, options: Options) -> String {
     let shown = run.problems();
     let mut out = String::new();
     let is_drawn = |one: &&ReportedProblem<'_>| options.notes || one.problem.severity != Severity::Note;
+    if shown.iter().filter(is_drawn).count() > MOST_WITHOUT_LIST {
+        for one in shown.iter().filter(is_drawn) {
+            out.push_str(&list_line(run.sources, &one.problem, options));
+        }
+        out.push('\n');
+    }
     for one in shown.iter().filter(is_drawn) {
         out.push_str(&draw(run.sources, &one.problem, one.also_in_note().as_deref(), options));
         out.push('\n');
@@ -89,6 +99,24 @@ pub fn render(run: &Run<'_>, options: Options) -> String {
         });
     }
     out
+}
+
+/// Renders place, code and message of a problem in one line, cut at the width of the page.
+fn list_line(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String {
+    let line = super::short::problem(sources, &Diagnostic { help: None, ..problem.clone() }, None);
+    let room = options.width_at_least_40();
+    if line.width() <= room {
+        return line + "\n";
+    }
+    let cut = if options.unicode { "…" } else { "..." };
+    let mut out = String::new();
+    for character in line.chars() {
+        if out.width() + character.width().unwrap_or(0) + cut.width() > room {
+            break;
+        }
+        out.push(character);
+    }
+    out + cut + "\n"
 }
 
 /// Renders a problem without its snippet and its notes.

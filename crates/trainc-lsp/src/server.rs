@@ -14,7 +14,7 @@ use lsp_types::{
     DocumentSymbolResponse, FileChangeType, GotoDefinitionParams, HoverParams, HoverProviderCapability,
     InitializeParams, InlayHintParams, OneOf, PublishDiagnosticsParams, ServerCapabilities,
     TextDocumentPositionParams, TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions,
-    TextEdit, Uri, WorkspaceEdit,
+    TextEdit, Uri, WorkspaceEdit, WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -171,6 +171,13 @@ impl<'a> Server<'a> {
             })),
             inlay_hint_provider: Some(OneOf::Left(true)),
             code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
+            workspace: Some(WorkspaceServerCapabilities {
+                workspace_folders: Some(WorkspaceFoldersServerCapabilities {
+                    supported: Some(true),
+                    change_notifications: Some(OneOf::Left(true)),
+                }),
+                ..WorkspaceServerCapabilities::default()
+            }),
             ..ServerCapabilities::default()
         }
     }

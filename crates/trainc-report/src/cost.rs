@@ -253,7 +253,8 @@ fn quotas(document: &Document) -> Vec<String> {
     document.quotas.iter().min_by(|a, b| left(a).total_cmp(&left(b))).map(one).into_iter().collect()
 }
 
-fn budget(document: &Document, plan: &Plan) -> Option<String> {
+/// Returns the budget against the cost, as text.
+pub(super) fn budget(document: &Document, plan: &Plan) -> Option<String> {
     let budget = plan.job.budget.as_ref()?;
     let usd = budget.usd.get()?;
     let word = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };

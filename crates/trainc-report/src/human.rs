@@ -4,7 +4,7 @@ use super::bars::{Part, bar};
 use super::json::{AfterEnd, Document};
 use super::shared_costs::{JobFileSystem, SharedCosts, job_file_systems};
 use super::terminal_page::{LABEL, Options, TerminalPage};
-use super::{Subject, after_end, cost, links, mesh_picture, origins, problems, sections, speed};
+use super::{Subject, after_end, cost, links, mesh_picture, origins, problems, sections, speed, verdict};
 use std::fmt::Write as _;
 use trainc_diag::text;
 use trainc_emit::Verb;
@@ -45,6 +45,8 @@ pub fn plan(
     let mut page = TerminalPage::new(options);
     heading(&mut page, subject, document);
     if let Some(plan) = subject.plan {
+        let (style, line) = verdict::verdict(subject, document, plan);
+        page.styled("verdict", style, &line);
         for (label, lines) in sections::job(document, plan) {
             lines_of(&mut page, label, &lines);
         }
@@ -268,7 +270,10 @@ fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan, document: &Document) {
 }
 
 fn memory(page: &mut TerminalPage, plan: &Plan, document: &Document) {
-    lines_of(page, "memory", &sections::memory(plan, document));
+    let style = verdict::style(sections::fit(plan, document));
+    for line in sections::memory(plan, document) {
+        page.styled("memory", style, &line);
+    }
     let parts = &document.memory.parts;
     let (Some(bytes), amount) = (document.memory.per_gpu_bytes, |n: Option<u64>| n.map(|n| n as f64)) else {
         return;

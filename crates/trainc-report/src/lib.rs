@@ -29,6 +29,7 @@ mod speed;
 mod terminal_page;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 pub use terminal_page::Options;
 

@@ -26,21 +26,25 @@ pub(super) fn print_problems(page: &mut TerminalPage, subject: &Subject, depth: 
         print_short(page, &all);
         return;
     }
-    let count = |severity| count(&all, severity);
-    let counts: Vec<String> =
-        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")]
-            .into_iter()
-            .filter(|(severity, _)| count(*severity) > 0)
-            .map(|(severity, word)| text::count(count(severity), word))
-            .collect();
     let place = if problems == Problems::Above { ", above" } else { "" };
-    page.field("problems", &format!("{}{place}", counts.join(", ")));
+    page.field("problems", &format!("{}{place}", counts(&all).unwrap_or_default()));
     if problems == Problems::Above {
         return;
     }
     for problem in &all {
         full_problem(page, problem);
     }
+}
+
+/// Returns the number of problems by severity: `1 error, 2 notes`; `None` without problems.
+pub(super) fn counts(all: &[&Diagnostic]) -> Option<String> {
+    let counts: Vec<String> =
+        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")]
+            .into_iter()
+            .filter(|(severity, _)| count(all, *severity) > 0)
+            .map(|(severity, word)| text::count(count(all, severity), word))
+            .collect();
+    (!counts.is_empty()).then(|| counts.join(", "))
 }
 
 fn count(all: &[&Diagnostic], severity: Severity) -> u64 {

@@ -366,7 +366,13 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     vec![line]
 }
 
-/// Returns whether the job fits, if its memory is predicted.
+/// Returns whether the job fits, if that is known: the memory of all its work is predicted.
+pub(super) fn fit(plan: &Plan, document: &Document) -> Option<Fit> {
+    let is_whole = document.memory.fits.is_some() || !plan.unmodelled.iter().any(|work| work.takes_memory);
+    predicted_fit(document).filter(|_| is_whole)
+}
+
+/// Returns whether the predicted part of the job fits.
 fn predicted_fit(document: &Document) -> Option<Fit> {
     let memory = &document.memory;
     Some(Fit::from_bytes(memory.per_gpu_bytes? as f64, memory.interval?, memory.capacity_bytes? as f64))

@@ -90,6 +90,8 @@ impl World for Recorder {
 
 /// What changed since the last update.
 pub(super) struct Update {
+    /// Canonical paths of the workspace folders.
+    pub(super) folders: Vec<PathBuf>,
     /// The open texts.
     pub(super) edits: Arc<Edits>,
     /// Files with another content, or that exist since or no longer.
@@ -125,11 +127,11 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    /// Makes a checker of these canonical folders, which knows no manifest.
-    pub(super) fn new(folders: Vec<PathBuf>, options: Arc<Options>, client: Client) -> Self {
+    /// Makes a checker that knows no folder and no manifest.
+    pub(super) fn new(options: Arc<Options>, client: Client) -> Self {
         let parts = (FIRST_CLOSED_PART..).take(MOST_CHECKED);
         Self {
-            folders,
+            folders: Vec::new(),
             options,
             client,
             edits: Arc::default(),
@@ -174,7 +176,8 @@ impl Checker {
     }
 
     fn apply(&mut self, update: Update) {
-        let Update { edits, paths, is_list_outdated } = update;
+        let Update { folders, edits, paths, is_list_outdated } = update;
+        self.folders = folders;
         let concerns = |one: &Closed| {
             paths.iter().any(|path| one.canonical.starts_with(path) || one.reads.include(path))
         };

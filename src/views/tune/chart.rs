@@ -1,5 +1,6 @@
 //! The result of the search as the data of the HTML chart.
 
+use super::figures::OnDemand;
 use std::collections::BTreeMap;
 use trainc_ops::checked_layouts::{CheckedLayouts, Sound};
 use trainc_predict::Run;
@@ -7,8 +8,9 @@ use trainc_report::html::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
 use trainc_tune::front::Measure;
 use trainc_tune::{Point, Space, Status};
 
-/// Columns and rows of the grid in which dominated layouts are thinned out: at most one is drawn per cell.
-const CELLS: f64 = 64.0;
+/// Cells of the grid in which dominated layouts are thinned out, for each factor of e on the logarithmic axes:
+/// at most one layout is drawn per cell.
+const CELLS: f64 = 12.0;
 
 /// Returns the front and the layouts that it dominates, with the same cost measure.
 pub(crate) fn front(
@@ -36,7 +38,7 @@ pub(crate) fn front(
             sets: space.values_to_set(&point.choice).iter().map(ToString::to_string).collect(),
             step_seconds: speed.map_or(point.step_seconds, |speed| speed.step_seconds),
             run_seconds: run.map(Run::expected_seconds),
-            cost_usd: run.and_then(|run| run.cost_usd),
+            cost_usd: run.and_then(|run| run.cost_usd).or_else(|| OnDemand::from_run(run, point).usd),
             memory_bytes: sound.compiled.prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
             may_need_bytes: sound.high_memory_if_tight(),
         })
@@ -74,12 +76,10 @@ pub(crate) fn front(
 /// Keeps one point per cell of a grid.
 #[expect(clippy::cast_possible_truncation, reason = "cells of a grid")]
 fn thin_by_grid(spots: Vec<PlotPoint>) -> Vec<PlotPoint> {
-    let most = |of: fn(&PlotPoint) -> f64| spots.iter().map(of).fold(0.0, f64::max);
-    let (seconds, cost) = (most(|spot| spot.seconds), most(|spot| spot.cost));
-    let cell = |amount: f64, most: f64| if most > 0.0 { (amount / most * CELLS) as i64 } else { 0 };
+    let cell = |amount: f64| (amount.max(f64::MIN_POSITIVE).ln() * CELLS) as i64;
     let mut cells = BTreeMap::new();
     for spot in spots {
-        cells.entry((cell(spot.seconds, seconds), cell(spot.cost, cost))).or_insert(spot);
+        cells.entry((cell(spot.seconds), cell(spot.cost))).or_insert(spot);
     }
     cells.into_values().collect()
 }

@@ -208,11 +208,10 @@ impl<'a> Page<'a> {
     /// Describes the front and the size of the search.
     fn describe_front(&self) -> String {
         format!(
-            "Pareto-optimal by time and cost {}; {}",
+            "no other {} is both faster and cheaper than one of these; {}",
             self.space.describe_search_size(self.judged.points.len()),
             if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
-                "those that surely fit come first, and one that may not fit is only compared \
-                    with others of its kind"
+                "those that may not fit come last, and are compared with each other"
             } else {
                 "fastest first"
             }
@@ -230,11 +229,8 @@ impl<'a> Page<'a> {
         let dropped = self.judged.dropped;
         let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
         let tight = self.judged.count_tight() as u64;
-        let tight = if tight > 0 {
-            format!(", {} more only within the error of the prediction", text::group_digits(tight))
-        } else {
-            String::new()
-        };
+        let tight =
+            if tight > 0 { format!(", {} may fit", text::group_digits(tight)) } else { String::new() };
         let (fit, within) = (self.judged.count_fitting(), self.judged.count_within_bounds());
         let missed = if within == fit {
             String::new()

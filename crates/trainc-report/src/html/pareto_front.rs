@@ -61,7 +61,7 @@ pub struct FrontLayout {
     pub step_seconds: f64,
     /// Seconds of the whole run, checkpoints and data included.
     pub run_seconds: Option<f64>,
-    /// Dollars of the whole run, volumes and file systems included.
+    /// Dollars of the whole run, volumes and file systems included; at on-demand prices where the picture is.
     pub cost_usd: Option<f64>,
     /// Memory of a GPU, bytes.
     pub memory_bytes: Option<f64>,
@@ -173,6 +173,10 @@ fn section(front: &ParetoFront) -> Section {
             dominated in time and cost. The ring is the manifest as written. Points include only steps and \
             start-up on instances; the table has the whole run.",
     );
+    let window = Window::new(front);
+    if front.beaten.iter().any(|spot| !window.contains(*spot)) {
+        section.caption += " Far slower or dearer layouts are not drawn.";
+    }
     let rows = (1..)
         .zip(&front.best)
         .map(|(number, one)| {
@@ -184,7 +188,7 @@ fn section(front: &ParetoFront) -> Section {
             vec![
                 Cell::part("", "c1", number),
                 one.run_seconds.map_or_else(|| "–".into(), |seconds| format_duration(seconds).into()),
-                one.cost_usd.map_or_else(|| "not known".into(), |usd| text::dollars(usd).into()),
+                one.cost_usd.map_or_else(|| "not known".into(), |usd| cost(front, usd).into()),
                 format!("{} s", text::short_number(one.step_seconds)).into(),
                 match (one.memory_bytes, one.may_need_bytes) {
                     (None, _) => "–".into(),
@@ -199,7 +203,7 @@ fn section(front: &ParetoFront) -> Section {
         })
         .collect();
     let head = vec![
-        text_column(""),
+        text_column("#"),
         number_column("run"),
         number_column("cost"),
         number_column("step"),
@@ -223,28 +227,48 @@ fn runners_up_section(front: &ParetoFront) -> Option<Section> {
     Some(Section { id: "runners-up", title: "Runners-up", tables: vec![table], ..Section::default() })
 }
 
-/// Returns the unit of a time axis, in seconds, and its symbol.
-fn unit(longest: f64) -> (f64, &'static str) {
-    match longest {
+/// Returns the unit of a time axis, in seconds, and its symbol: that of the shortest time on it.
+fn unit(shortest: f64) -> (f64, &'static str) {
+    match shortest {
         days if days > 3.0 * 86_400.0 => (86_400.0, "d"),
-        hours if hours > 2.0 * 3_600.0 => (3_600.0, "h"),
+        hours if hours > 3_600.0 => (3_600.0, "h"),
         _ => (60.0, "min"),
+    }
+}
+
+/// How much slower or dearer than the front and the manifest a layout may be to be drawn. Beyond, the points
+/// to choose from would share a corner.
+const MOST_BEYOND: f64 = 8.0;
+
+/// What the picture shows: from the least to the most, with a margin.
+struct Window {
+    seconds: (f64, f64),
+    cost: (f64, f64),
+}
+
+impl Window {
+    fn new(front: &ParetoFront) -> Self {
+        let chosen = || front.best.iter().filter_map(|one| one.spot).chain(front.written);
+        let ends = |of: fn(PlotPoint) -> f64| {
+            let least = chosen().chain(front.beaten.iter().copied()).map(of).fold(f64::MAX, f64::min);
+            let limit = MOST_BEYOND * chosen().map(of).fold(0.0, f64::max);
+            let drawn = chosen().chain(front.beaten.iter().copied()).map(of).filter(|n| *n <= limit);
+            (least / 1.12, drawn.fold(0.0, f64::max) * 1.12)
+        };
+        Self { seconds: ends(|spot| spot.seconds), cost: ends(|spot| spot.cost) }
+    }
+
+    fn contains(&self, spot: PlotPoint) -> bool {
+        spot.seconds <= self.seconds.1 && spot.cost <= self.cost.1
     }
 }
 
 fn draw(front: &ParetoFront, wide: f64) -> String {
     let left = if is_wide(wide) { 64.0 } else { 54.0 };
     let (right, top, bottom) = (wide - 16.0, 34.0, HEIGHT - 44.0);
-    let spots = || {
-        front.best.iter().filter_map(|one| one.spot).chain(front.beaten.iter().copied()).chain(front.written)
-    };
-    let ends = |of: fn(PlotPoint) -> f64| {
-        let (low, high) =
-            spots().map(of).fold((f64::MAX, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
-        (low / 1.12, high * 1.12)
-    };
-    let (times, costs) = (ends(|spot| spot.seconds), ends(|spot| spot.cost));
-    let (unit, sign) = unit(times.1);
+    let window = Window::new(front);
+    let (times, costs) = (window.seconds, window.cost);
+    let (unit, sign) = unit(times.0);
     let x = Axis::log(times.0 / unit, times.1 / unit, left, right);
     let y = Axis::log(costs.0, costs.1, bottom, top);
     let mut svg = Svg::new(wide, HEIGHT);
@@ -267,7 +291,7 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
 
     // Dominated layouts cluster: one point for each distinguishable position.
     let mut seen = BTreeSet::new();
-    for spot in &front.beaten {
+    for spot in front.beaten.iter().filter(|spot| window.contains(**spot)) {
         let at = (x.coordinate(spot.seconds / unit), y.coordinate(spot.cost));
         #[expect(clippy::cast_possible_truncation, reason = "coordinates of a page")]
         if seen.insert(((at.0 / 2.0).round() as i64, (at.1 / 2.0).round() as i64)) {

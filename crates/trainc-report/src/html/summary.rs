@@ -25,7 +25,7 @@ pub(super) fn page(subject: &Subject, document: &Document) -> Page {
         kicker,
         heading: name.to_owned(),
         lead: subject.plan.map(|plan| lead_sentence(subject, document, plan)).unwrap_or_default(),
-        tiles: tiles(document, subject.plan.is_none_or(Plan::names_model)),
+        tiles: tiles(subject, document),
         verdict: Some(verdict(subject, document)),
         sections: Vec::new(),
         footer: footer(document),
@@ -70,9 +70,10 @@ fn unknown(label: &'static str, document: &Document, member: &str) -> Tile {
     Tile { label, value, unit: String::new(), under: Vec::new(), unknown: true }
 }
 
-/// Returns the tiles: time, cost, memory and throughput, each with its interval. Without a model to predict from,
-/// those without a figure are left out.
-fn tiles(document: &Document, names_model: bool) -> Vec<Tile> {
+/// Returns the tiles: time and cost with their intervals, the most that it can cost with the budget, memory and
+/// throughput. Without a model to predict from, those without a figure are left out.
+fn tiles(subject: &Subject, document: &Document) -> Vec<Tile> {
+    let names_model = subject.plan.is_none_or(Plan::names_model);
     let (run, memory, speed) = (&document.run, &document.memory, &document.speed);
     let tile = |label, value: String, unit: &str, under: Vec<String>| Tile {
         label,
@@ -104,10 +105,6 @@ fn tiles(document: &Document, names_model: bool) -> Vec<Tile> {
         }
         (None, None) => unknown("run cost", document, "run.cost_usd"),
     };
-    match run.most_usd.map(text::dollars) {
-        Some(most) if cost.unknown && !names_model => cost = tile("cost at most", most, "", Vec::new()),
-        most => cost.under.extend(most.map(|most| format!("at most {most} by max-run"))),
-    }
     cost.under.extend(document.price.as_ref().map(|price| price.describe_origin_and_age(None)));
     let monthly: f64 = document.after_end.iter().filter_map(|one| one.usd_per_month).sum();
     if monthly > 0.0 {
@@ -115,6 +112,15 @@ fn tiles(document: &Document, names_model: bool) -> Vec<Tile> {
         let date = priced.filter_map(|one| one.price_date.as_deref()).min();
         let date = date.map_or_else(String::new, |date| format!(" ({})", describe_origin(Some(date), "")));
         cost.under.push(format!("after the end {} a month{date}", text::dollars(monthly)));
+    }
+    let mut most = run.most_usd.map(|most| {
+        let max_run = subject.plan.and_then(cost::max_run_seconds);
+        let until = max_run.map(|seconds| format!("if it runs until max-run, {}", format_duration(seconds)));
+        let budget = subject.plan.and_then(|plan| cost::budget(document, plan));
+        tile("cost at most", text::dollars(most), "", until.into_iter().chain(budget).collect())
+    });
+    if let Some(most) = most.as_mut().filter(|_| cost.unknown && !names_model) {
+        most.under.append(&mut cost.under);
     }
     let memory = match (memory.per_gpu_bytes, memory.interval) {
         (Some(bytes), Some(range)) => {
@@ -136,7 +142,8 @@ fn tiles(document: &Document, names_model: bool) -> Vec<Tile> {
         }
         _ => unknown("throughput", document, "speed"),
     };
-    [time, cost, memory, speed].into_iter().filter(|tile| names_model || !tile.unknown).collect()
+    let tiles = [time, cost].into_iter().chain(most).chain([memory, speed]);
+    tiles.filter(|tile| names_model || !tile.unknown).collect()
 }
 
 /// Returns whether it fits and with what margin, and all problems.
