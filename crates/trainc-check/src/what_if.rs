@@ -1,6 +1,5 @@
 //! Effects of an edit: the run before and after it, and the problems that it would add.
 
-pub(crate) mod allowed_edits;
 pub(crate) mod alternatives;
 pub(crate) mod edit_cost;
 pub(crate) mod edit_rank;

@@ -82,7 +82,7 @@ pub fn better_machines(space: &Space, now: TimeAndCost, constants: &Constants) -
         if most.is_some_and(|most| least.usd >= most) {
             continue;
         }
-        let Some(terms) = space.sites.get(site).map(|site| &site.terms) else { continue };
+        let Some(terms) = space.sites.get(site).and_then(|site| site.terms.as_ref()) else { continue };
         let mut best: Option<BetterMachine> = None;
         space.visit_machines(site, nodes, &mut |choice, layout| {
             if left == 0 {
@@ -160,7 +160,9 @@ pub fn least_time_and_cost(
     // With fewer sequences than GPUs each sequence is divided.
     let step_seconds = found.parts.compute * each.min(1.0);
     let interval = Interval { low: step_seconds, high: step_seconds };
-    TimeAndCost::from_run(&machine.terms.predict_run(&layout, &Speed { step_seconds, interval, ..found }))
+    TimeAndCost::from_run(
+        &machine.terms.as_ref()?.predict_run(&layout, &Speed { step_seconds, interval, ..found }),
+    )
 }
 
 /// Returns true if a layout fits at the upper end of its memory.

@@ -48,6 +48,20 @@ impl Degrees {
         }
     }
 
+    /// Returns the same with another degree of an axis.
+    pub(super) fn with_degree(mut self, axis: Axis, degree: u64) -> Self {
+        match axis {
+            Axis::Replica => {}
+            Axis::Shard => self.shard = degree,
+            Axis::Tensor => self.tensor = degree,
+            Axis::Pipeline => self.pipeline = degree,
+            Axis::Context => self.context = degree,
+            Axis::Ulysses => self.ulysses = degree,
+            Axis::Expert => self.expert = degree,
+        }
+        self
+    }
+
     /// Returns the ranks of each replica and shard: the product of the degrees of the law's other factors.
     pub(super) fn beside_shards(&self, law: &Law) -> u64 {
         let axes = law.factors.iter().map(|factor| factor.axis).filter(|axis| *axis != Axis::Shard);
@@ -112,6 +126,23 @@ pub struct Choice {
     pub recompute: Recompute,
     /// Offload to host memory.
     pub host_offload: HostOffload,
+    /// Sequences per step. The search keeps those of the manifest.
+    pub global_sequences: u64,
+    /// Settings that the search leaves as they are.
+    pub switches: Switches,
+}
+
+/// Settings that a change near the manifest's layout turns on; false for what the manifest has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// FSDP gathers layer by layer instead of the whole model at once.
+    pub wrap: bool,
+    /// The kernels of FlashAttention.
+    pub flash: bool,
+    /// FSDP instead of a complete copy of the model on every rank.
+    pub fsdp: bool,
+    /// Frozen weights in 4 bits.
+    pub nf4: bool,
 }
 
 /// Converts a count that a layout holds as a float.

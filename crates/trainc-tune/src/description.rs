@@ -7,6 +7,7 @@ use trainc_diag::text;
 use trainc_ir::Engine;
 use trainc_predict::bills::unpriced_file_systems;
 use trainc_predict::memory::MEAN_ERROR;
+use trainc_predict::run::Terms;
 use trainc_predict::{Recompute, Sharding};
 
 const GIB: f64 = 1_073_741_824.0;
@@ -77,9 +78,15 @@ impl Space<'_> {
         )
     }
 
+    /// Returns true if a price of these machines is known.
+    pub(super) fn has_instance_price(&self, site: usize) -> bool {
+        let terms = self.sites.get(site).and_then(|site| site.terms.as_ref());
+        terms.is_some_and(Terms::has_instance_price)
+    }
+
     /// Describes the unknown price of a run on these machines, and the flag that sets it.
     pub fn describe_missing_price(&self, site: usize) -> String {
-        if self.sites.get(site).is_some_and(|site| site.terms.has_instance_price()) {
+        if self.has_instance_price(site) {
             let systems = self.unpriced_file_systems();
             if !systems.is_empty() {
                 return format!("the price of {systems} is unknown");

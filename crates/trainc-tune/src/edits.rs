@@ -1,6 +1,6 @@
 //! A choice as values of the manifest: only the values that it changes.
 
-use super::choice::Choice;
+use super::choice::{Choice, Switches};
 use super::file_edits::file_line;
 use super::space::Space;
 use trainc_diag::Edit;
@@ -24,6 +24,7 @@ impl Space<'_> {
         if choice.nodes != self.written.nodes {
             out.push(Edit::property(&["cluster"], "nodes", choice.nodes));
         }
+        self.push_switches(choice.switches, &mut out);
         self.push_degrees(choice, &mut out);
         self.push_host_offload(choice, &mut out);
         self.push_batch(choice, &mut out);
@@ -39,6 +40,29 @@ impl Space<'_> {
             set.file = file_line(self.plan, set);
         }
         out
+    }
+
+    fn push_switches(&self, on: Switches, out: &mut Vec<Edit>) {
+        if on.fsdp {
+            out.push(Edit::property(&["parallel"], "engine", "fsdp"));
+            // The launcher of DDP does not start FSDP.
+            if self.plan.job.parallel.as_ref().is_some_and(|parallel| !parallel.launcher.is_absent()) {
+                out.push(Edit::without_property(&["parallel"], "launcher"));
+            }
+        }
+        if on.fsdp || on.wrap {
+            let architecture = self.plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+            let class = architecture.map_or("", |architecture| architecture.family.wrap_class());
+            out.extend((!class.is_empty()).then(|| Edit::argument(&["parallel", "wrap"], class)));
+        }
+        if on.flash {
+            out.push(Edit::argument(&["train", "flash-attention"], "#true"));
+        }
+        if on.nf4 {
+            let precision = self.plan.job.train.precision.value().map_or("bf16", String::as_str);
+            out.push(Edit::argument(&["quantize"], "nf4"));
+            out.push(Edit::property(&["quantize"], "compute", precision));
+        }
     }
 
     fn push_degrees(&self, choice: &Choice, out: &mut Vec<Edit>) {
@@ -136,7 +160,7 @@ impl Space<'_> {
         }
     }
 
-    fn shard_degree(&self) -> &Field<u64> {
+    pub(super) fn shard_degree(&self) -> &Field<u64> {
         static ABSENT: Field<u64> = Field::Absent;
         self.plan.job.parallel.as_ref().map_or(&ABSENT, |parallel| &parallel.shard_degree)
     }
@@ -196,7 +220,8 @@ impl Space<'_> {
 
     fn push_batch(&self, choice: &Choice, out: &mut Vec<Edit>) {
         let train = &self.plan.job.train;
-        if choice.micro_batch_size != self.written.micro_batch_size {
+        // An unwritten one follows from accumulation and global batch.
+        if choice.micro_batch_size != self.written.micro_batch_size && !train.micro_batch_size.is_absent() {
             out.push(Edit::argument(&["train", "micro-batch"], choice.micro_batch_size));
         }
         let passes = |choice: &Choice| choice.passes / choice.num_micro_batches.max(1);

@@ -81,7 +81,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
             memory_low_bytes: memory_bytes * (1.0 - memory_constants.ends(layout).0),
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.ends(layout).1),
             capacity_bytes,
-            usd_per_hour: site.terms.most_usd(choice.nodes as f64, 3_600.0),
+            usd_per_hour: site.terms.as_ref().and_then(|terms| terms.most_usd(choice.nodes as f64, 3_600.0)),
             changes: space.changed_axes(choice),
             micro_apart: written
                 .map_or(0, |written| written.micro_batch_size.abs_diff(choice.micro_batch_size)),

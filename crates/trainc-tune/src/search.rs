@@ -77,7 +77,7 @@ pub struct Predicted {
 pub fn predict_choice(space: &Space, choice: &Choice, constants: &Constants) -> Option<Predicted> {
     let layout = space.layout(choice)?;
     let speed = speed(&layout, constants).ok()?;
-    let run = space.sites.get(choice.site)?.terms.predict_run(&layout, &speed);
+    let run = space.sites.get(choice.site)?.terms.as_ref()?.predict_run(&layout, &speed);
     Some(Predicted { run, memory: memory_with(&layout, &MemoryConstants::from_constants(constants)), speed })
 }
 
@@ -108,10 +108,10 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             unknown = unknown.or(Some(Unsearchable("the memory of the accelerator is unknown")));
             return;
         };
-        let Some(site) = space.sites.get(choice.site) else { return };
+        let Some(terms) = space.sites.get(choice.site).and_then(|site| site.terms.as_ref()) else { return };
         let memory_bytes = gpu_memory_parts(layout, &memory_constants).total();
-        let run = site.terms.predict_run(layout, &speed);
-        let expected = site.terms.expected_seconds(&run);
+        let run = terms.predict_run(layout, &speed);
+        let expected = terms.expected_seconds(&run);
         let mut point = Point {
             choice: *choice,
             step_seconds: speed.step_seconds,
@@ -119,7 +119,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             seconds_high: run.expected_interval().map_or(f64::INFINITY, |interval| interval.high),
             // The unknown part of the cost is also billed by the second, and decides between few layouts.
             usd: run.least_usd,
-            most_usd: site.terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),
+            most_usd: terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),
             memory_bytes,
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.ends(layout).1),
             capacity_bytes,

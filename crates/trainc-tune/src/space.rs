@@ -1,7 +1,7 @@
 //! The space: the layouts that a manifest may be changed to, each as input of the cost model.
 
 use super::Unsearchable;
-use super::choice::{Choice, Degrees, HostOffload, round_to_count};
+use super::choice::{Choice, Degrees, HostOffload, Switches, round_to_count};
 use super::meshes::Rules;
 use trainc_catalog::instances;
 use trainc_ir::hardware::Instance;
@@ -10,7 +10,7 @@ use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::hourly_price;
 use trainc_predict::held_out::{HeldOutError, unreliable_order};
 use trainc_predict::run::Terms;
-use trainc_predict::{Constants, Hardware, Layout, Sharding};
+use trainc_predict::{Attention, Constants, Hardware, Layout, Quantisation, Sharding, System};
 
 /// Axes that the user allows to vary, and the bounds of a run.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +37,8 @@ pub struct Site {
     pub name: Option<String>,
     /// One node of it.
     pub(super) hardware: Hardware,
-    /// Time and cost of a run on it.
-    pub(super) terms: Terms,
+    /// Time and cost of a run on it, if the length of the run is known.
+    pub(super) terms: Option<Terms>,
 }
 
 /// All layouts that may be chosen.
@@ -57,8 +57,6 @@ pub struct Space<'a> {
     pub(super) most_nodes: u64,
     /// True if the types are those that support the job, and not those that the user named.
     pub has_all_types: bool,
-    /// Sequences per step.
-    global: u64,
 }
 
 impl Limits {
@@ -83,19 +81,62 @@ impl<'a> Space<'a> {
         constants: &Constants,
         can_run_on: CanRunOn,
     ) -> Result<Self, Unsearchable> {
-        let Searchable { base, mesh, batch } = Searchable::from_plan(plan)?;
-        let one_process = is_one_process(mesh);
+        let searchable = Searchable::from_plan(plan)?;
+        let mesh = searchable.mesh;
         let terms = Terms::from_plan(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
-        let sites = sites(plan, &base, (&terms, limits), can_run_on);
+        let sites = sites(plan, &searchable.base, (&terms, limits), can_run_on);
         let is_fixed = has_fixed_machines(plan);
         let usual = if is_fixed { mesh.nodes } else { mesh.nodes.saturating_mul(2) };
-        let most = if one_process { 1 } else { limits.max_nodes.unwrap_or(usual) };
-        let per_node = sites.iter().map(|site| round_to_count(site.hardware.gpus_per_node));
-        let most_per_node = per_node.fold(mesh.gpus_per_node, u64::max);
+        let most = if is_one_process(mesh) { 1 } else { limits.max_nodes.unwrap_or(usual) };
         let shard_nodes = mesh.shard_degree.value.div_ceil(mesh.gpus_per_node.max(1));
+        let mut nodes = node_counts(most, mesh.nodes, shard_nodes);
+        let mut space = Self::on_sites(plan, searchable, sites);
+        space.has_all_types = limits.instances.is_empty() && !is_fixed;
+        space.most_nodes = most.max(1);
+        nodes.retain(|nodes| *nodes != mesh.nodes && space.can_divide_batch(*nodes));
+        if mesh.nodes <= space.most_nodes {
+            nodes.insert(0, mesh.nodes);
+        }
+        space.nodes = nodes;
+        Ok(space)
+    }
+
+    /// Returns the layouts on the written number of nodes of the manifest's own machines and of other types
+    /// at their prices, in this order, whether or not `tune` can search them; `None` if model, mesh or batch
+    /// are unknown.
+    pub fn around(
+        plan: &'a Plan,
+        others: &[(Instance, Option<Price>)],
+        constants: &Constants,
+    ) -> Option<Self> {
+        let known = Searchable::known(plan).ok()?;
+        let terms = Terms::from_plan(plan, constants).ok();
+        let mut own = known.base.hardware.clone();
+        own.nodes = 1.0;
+        let ranks = own.gpus_per_node;
+        let own_row = plan.instance.as_ref();
+        let written = Site { name: own_row.map(|row| row.name.clone()), hardware: own, terms: terms.clone() };
+        let others = others.iter().map(|(row, price)| {
+            let mut hardware = Hardware::from_instance(row, 1);
+            // The launch of the ranks does not change, regardless of the number of GPUs it uses.
+            if own_row.is_some_and(|own| own.accelerators == row.accelerators) {
+                hardware.gpus_per_node = ranks;
+            }
+            let terms = terms.as_ref().map(|terms| terms.on_instance(plan, row, price.as_ref()));
+            Site { name: Some(row.name.clone()), hardware, terms }
+        });
+        let sites = std::iter::once(written).chain(others).collect();
+        Some(Self::on_sites(plan, known, sites))
+    }
+
+    /// Returns the space of the written number of nodes of these machines.
+    fn on_sites(plan: &'a Plan, from: Searchable<'a>, sites: Vec<Site>) -> Self {
+        let Searchable { base, mesh, batch } = from;
         let own = plan.instance.as_ref().map(|row| row.name.as_str());
         let site = sites.iter().position(|site| site.name.as_deref() == own).unwrap_or(usize::MAX);
-        let mut space = Self {
+        let per_node = sites.iter().map(|site| round_to_count(site.hardware.gpus_per_node));
+        let most_per_node = per_node.fold(mesh.gpus_per_node, u64::max);
+        Self {
             plan,
             rules: Rules::from_plan(plan, &base, mesh, most_per_node),
             written: Choice {
@@ -115,38 +156,37 @@ impl<'a> Space<'a> {
                 passes: batch.num_micro_batches * batch.accumulation.value,
                 recompute: base.recompute,
                 host_offload: HostOffload::of_layout(&base),
+                global_sequences: batch.global_sequences.value,
+                switches: Switches::default(),
             },
             sites,
-            nodes: Vec::new(),
-            most_nodes: most.max(1),
-            has_all_types: limits.instances.is_empty() && !is_fixed,
-            global: batch.global_sequences.value,
+            nodes: vec![mesh.nodes],
+            most_nodes: mesh.nodes,
+            has_all_types: false,
             base,
-        };
-        let mut nodes = node_counts(most, mesh.nodes, shard_nodes);
-        nodes.retain(|nodes| *nodes != mesh.nodes && space.can_divide_batch(*nodes));
-        if mesh.nodes <= space.most_nodes {
-            nodes.insert(0, mesh.nodes);
         }
-        space.nodes = nodes;
-        Ok(space)
     }
 
     /// Returns true if some mesh on `nodes` nodes divides the batch.
     fn can_divide_batch(&self, nodes: u64) -> bool {
         (0..self.sites.len()).any(|site| {
             let per_node = self.gpus_per_node(site);
-            self.rules
-                .valid_degrees(nodes, per_node)
-                .iter()
-                .any(|degrees| self.sequences_per_reader(site, nodes, degrees).is_some())
+            self.rules.valid_degrees(nodes, per_node).iter().any(|degrees| {
+                self.sequences_per_reader(&Choice { site, nodes, degrees: *degrees, ..self.written })
+                    .is_some()
+            })
         })
     }
 
+    /// Returns the number of ranks that read their own data.
+    pub(super) fn readers(&self, choice: &Choice) -> u64 {
+        self.rules.data_readers(choice.nodes * self.gpus_per_node(choice.site), &choice.degrees)
+    }
+
     /// Returns the sequences per step of one reader; `None` if they are not the same for all.
-    fn sequences_per_reader(&self, site: usize, nodes: u64, degrees: &Degrees) -> Option<u64> {
-        let readers = self.rules.data_readers(nodes * self.gpus_per_node(site), degrees);
-        (readers > 0 && self.global.is_multiple_of(readers)).then(|| self.global / readers)
+    pub(super) fn sequences_per_reader(&self, choice: &Choice) -> Option<u64> {
+        let (readers, global) = (self.readers(choice), choice.global_sequences);
+        (readers > 0 && global.is_multiple_of(readers)).then(|| global / readers)
     }
 
     /// Returns the GPUs per node of a site.
@@ -161,7 +201,7 @@ impl<'a> Space<'a> {
 
     /// Returns the sequences per step, which are the same in every layout.
     pub fn global_batch(&self) -> u64 {
-        self.global
+        self.written.global_sequences
     }
 
     /// Returns the error of the cost model on models of this kind, if it is so large that the order of their
@@ -191,9 +231,16 @@ impl<'a> Space<'a> {
         }
     }
 
-    fn visit_mesh(&self, site: usize, nodes: u64, degrees: Degrees, each: &mut impl FnMut(&Choice, &Layout)) {
-        let Some(per_reader) = self.sequences_per_reader(site, nodes, &degrees) else { return };
+    /// Calls `each` with every layout of one mesh.
+    pub(super) fn visit_mesh(
+        &self,
+        site: usize,
+        nodes: u64,
+        degrees: Degrees,
+        each: &mut impl FnMut(&Choice, &Layout),
+    ) {
         let mut choice = Choice { site, nodes, degrees, ..self.written };
+        let Some(per_reader) = self.sequences_per_reader(&choice) else { return };
         let Some(mut layout) = self.layout(&choice) else { return };
         for micro in divisors(per_reader) {
             choice.micro_batch_size = micro;
@@ -222,20 +269,24 @@ impl<'a> Space<'a> {
     /// Returns a choice as input of the cost model; `None` for an unknown site.
     pub fn layout(&self, choice: &Choice) -> Option<Layout> {
         let mut layout = self.base_on(choice.site, choice.nodes)?;
-        let degrees = &choice.degrees;
-        let world = choice.nodes * self.gpus_per_node(choice.site);
-        let states = degrees.states(self.rules.law);
-        let copy = states * degrees.tensor * degrees.pipeline;
-        layout.degrees.replicas = world.checked_div(copy)? as f64;
-        layout.degrees.shard = states as f64;
-        layout.degrees.tensor = degrees.tensor as f64;
-        layout.work.tensor_readers = self.rules.tensor_readers(degrees) as f64;
-        layout.degrees.pipeline = degrees.pipeline as f64;
-        layout.degrees.context = (degrees.context * degrees.ulysses) as f64;
-        layout.ulysses = degrees.ulysses > 1;
-        layout.degrees.expert = degrees.expert as f64;
-        layout.sharding = degrees.sharding;
+        let world = |choice: &Choice| choice.nodes * self.gpus_per_node(choice.site);
+        if (world(choice), choice.degrees) != (world(&self.written), self.written.degrees) {
+            let degrees = &choice.degrees;
+            let states = degrees.states(self.rules.law);
+            let copy = states * degrees.tensor * degrees.pipeline;
+            layout.degrees.replicas = world(choice).checked_div(copy)? as f64;
+            layout.degrees.shard = states as f64;
+            layout.degrees.tensor = degrees.tensor as f64;
+            layout.work.tensor_readers = self.rules.tensor_readers(degrees) as f64;
+            layout.degrees.pipeline = degrees.pipeline as f64;
+            layout.degrees.context = (degrees.context * degrees.ulysses) as f64;
+            layout.ulysses = degrees.ulysses > 1;
+            layout.degrees.expert = degrees.expert as f64;
+            layout.sharding = degrees.sharding;
+        }
+        layout.work.global_sequences *= choice.global_sequences as f64 / self.written.global_sequences as f64;
         apply_choice(&mut layout, choice);
+        apply_switches(&mut layout, choice.switches);
         Some(layout)
     }
 
@@ -257,6 +308,8 @@ impl<'a> Space<'a> {
             a.num_micro_batches != b.num_micro_batches,
             a.recompute != b.recompute,
             a.host_offload != b.host_offload,
+            a.global_sequences != b.global_sequences,
+            a.switches != b.switches,
         ]
         .into_iter()
         .filter(|differs| *differs)
@@ -284,6 +337,27 @@ fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.offload.optimizer = choice.host_offload.states || choice.host_offload.optimizer;
 }
 
+/// Turns settings of a layout on.
+fn apply_switches(layout: &mut Layout, switches: Switches) {
+    if switches.wrap {
+        layout.one_unit = false;
+    }
+    if switches.flash {
+        layout.attention = Attention::Flash;
+    }
+    if switches.fsdp {
+        layout.system = System::Fsdp;
+        layout.sharding = Sharding::Full;
+        layout.degrees.shard = layout.degrees.data_parallel_ranks();
+        layout.degrees.replicas = 1.0;
+        layout.smddp = false;
+        layout.one_unit = false;
+    }
+    if switches.nf4 {
+        layout.quantisation = Some(Quantisation::Nf4 { double: false });
+    }
+}
+
 /// Judges whether a job can run on a type of machine.
 pub type CanRunOn<'a> = &'a dyn Fn(&Plan, &Instance) -> bool;
 
@@ -295,11 +369,18 @@ struct Searchable<'a> {
 }
 
 impl<'a> Searchable<'a> {
-    /// Returns it, or the reason why the layouts of a job cannot be searched.
-    fn from_plan(plan: &'a Plan) -> Result<Self, Unsearchable> {
+    /// Returns it, or the part of the plan that is unknown.
+    fn known(plan: &'a Plan) -> Result<Self, Unsearchable> {
         let base = Layout::from_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
         let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
         let batch = plan.batch.as_ref().ok_or(Unsearchable("the batch is unknown"))?;
+        Ok(Self { base, mesh, batch })
+    }
+
+    /// Returns it, or the reason why the layouts of a job cannot be searched.
+    fn from_plan(plan: &'a Plan) -> Result<Self, Unsearchable> {
+        let searchable = Self::known(plan)?;
+        let mesh = searchable.mesh;
         if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
             return Err(Unsearchable("instance groups are not supported by `tune`"));
         }
@@ -309,7 +390,7 @@ impl<'a> Searchable<'a> {
         if !is_one_process(mesh) && mesh.processes_per_node != mesh.gpus_per_node {
             return Err(Unsearchable("the job runs fewer processes per node than the node has GPUs"));
         }
-        Ok(Self { base, mesh, batch })
+        Ok(searchable)
     }
 }
 
@@ -335,13 +416,13 @@ fn sites(plan: &Plan, base: &Layout, (terms, limits): (&Terms, &Limits), can_run
     let own = plan.instance.as_ref().map(|row| row.name.clone());
     let mut hardware = base.hardware.clone();
     hardware.nodes = 1.0;
-    let written = Site { name: own.clone(), hardware, terms: terms.clone() };
+    let written = Site { name: own.clone(), hardware, terms: Some(terms.clone()) };
     let region = plan.job.region.value().map_or("", String::as_str);
     let price = |name: &str| hourly_price(name, region, &limits.prices, limits.discount);
     let site = |row: &Instance, price: Option<&Price>| Site {
         name: Some(row.name.clone()),
         hardware: Hardware::from_instance(row, 1),
-        terms: terms.on_instance(plan, row, price),
+        terms: Some(terms.on_instance(plan, row, price)),
     };
     if limits.instances.is_empty() {
         if has_fixed_machines(plan) {

@@ -1,7 +1,7 @@
 use super::front::Measure;
 use super::front::is_dominated;
 
-use super::choice::{Choice, Degrees, HostOffload};
+use super::choice::{Choice, Degrees, HostOffload, Switches};
 use super::runners_up::runners_up;
 use super::{Point, Status, front_to_show, pareto_front};
 use proptest::prelude::*;
@@ -27,6 +27,8 @@ fn point(seconds: u32, usd: Option<u32>, status: Status, changes: usize) -> Poin
             passes: 1,
             recompute: Recompute::None,
             host_offload: HostOffload::default(),
+            global_sequences: 1,
+            switches: Switches::default(),
         },
         step_seconds: f64::from(seconds),
         seconds: f64::from(seconds),

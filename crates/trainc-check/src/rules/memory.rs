@@ -4,35 +4,39 @@ mod host;
 mod larger_cluster;
 #[cfg(test)]
 mod law_tests;
+#[cfg(test)]
+mod remedy_tests;
 
 use crate::Context;
 use crate::queries::memory::{
     excess_states, format_bytes, memory_constants, predicted_memory, fits_at_upper_bound,
 };
+use crate::queries::optimizer::requires_cuda_tensors;
 use crate::queries::prices::instance_price;
 use crate::queries::program::own_sharding;
 use crate::queries::run_limits;
-use crate::what_if::allowed_edits::allowed_edits;
-use crate::what_if::alternatives::larger_gpu_types;
+use crate::queries::torchrun::uses_torchrun;
+use crate::what_if::alternatives::{errors_and_warnings, larger_gpu_types, passes_on_type};
 use crate::what_if::assess;
-use crate::what_if::edit_cost::{
-    describe_slowdown, is_batch_divisible, keep_global_batch, new_global_batch, new_instance, describe_run_cost, run_cost,
-    training_seconds,
-};
+use crate::what_if::edit_cost::{changes_machines, describe_run_cost, describe_slowdown, new_global_batch};
 use crate::what_if::edit_rank::EditRank;
-use crate::what_if::edit_text::{self, Replacement, manifest_edits};
+use crate::what_if::edit_text::{self, Replacement};
 use host::{T0327, missing_host_memory};
 use larger_cluster::add_larger_clusters;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Edit, Note, Problems, Severity};
-use trainc_predict::memory::remedies::{Freedom, Judge, Remedy, changes_instance, is_ruinous, remedies};
 use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
 use trainc_ir::Plan;
+use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_predict::{Constants, Fit, Layout, Memory, memory as model};
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use trainc_tune::nearby::{Judge, is_ruinous};
 use trainc_tune::space::is_searchable;
+use trainc_tune::{Change, Choice, Remedy, Space, remedies};
 
 declare_code!(
     T0326,
@@ -173,37 +177,45 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     .fact("low_bytes", memory.interval.low.round())
     .fact("high_bytes", memory.interval.high.round())
     .fact("capacity_bytes", capacity);
-    let (instances, priced) = larger_gpu_types(context, layout);
-    let freedom = Freedom { instances, priced, ..allowed_edits(context.plan) };
+    let Some(space) = Space::around(context.plan, &larger_gpu_types(context), context.constants) else {
+        return diagnostic;
+    };
     let limit = time_limit(context, layout);
-    let passes = |new: &Layout, after: &Memory| {
+    let now = OnceCell::new();
+    let judged: RefCell<BTreeMap<usize, bool>> = RefCell::default();
+    // Rules look at another type only if everything else is right there.
+    let is_type_valid = |site: usize| {
+        let now = || now.get_or_init(|| errors_and_warnings(context, context.plan));
+        let judge = || passes_on_type(context, space.instance_name(site), now());
+        *judged.borrow_mut().entry(site).or_insert_with(judge)
+    };
+    let constants = memory_constants(context);
+    let is_own = |choice: &Choice| space.as_written().is_some_and(|written| written.site == choice.site);
+    let passes = |choice: &Choice, new: &Layout, after: &Memory| {
         let host =
             after.host_bytes.zip(new.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has);
         // A host that lacks memory now may lack it afterwards too, but not so much that nothing runs.
-        let least = model::least_host_bytes(new, &memory_constants(context));
-        let least = least.zip(new.hardware.host_memory_bytes);
+        let least = model::least_host_bytes(new, &constants).zip(new.hardware.host_memory_bytes);
         let host =
             host || after.host_bytes <= memory.host_bytes && least.is_none_or(|(least, has)| least <= has);
-        is_batch_divisible(context, layout, new) && host && limit.as_ref().is_none_or(|limit| limit.is_met_by(new))
+        let is_in_time = limit.as_ref().is_none_or(|limit| limit.is_met_by(new));
+        host && is_in_time && (is_own(choice) || is_type_valid(choice.site))
     };
-    let seconds = |new: &Layout| training_seconds(context, layout, new);
-    let constants = memory_constants(context);
-    let needs = |new: &Layout| model::memory_with(&keep_global_batch(context, layout, new), &constants);
-    let train = &context.plan.job.train;
-    let batch_follows = train.global_batch.get().is_some() && train.accumulation.is_absent();
-    let judge = Judge { memory: &needs, seconds: &seconds, passes: &passes, batch_follows };
-    let edits = |remedy: &Remedy| manifest_edits(context.plan, &remedy.edits);
+    let allows = |change: Change| allows(context.plan, change);
+    let judge = Judge { allows: &allows, passes: &passes };
+    let edits = |remedy: &Remedy| space.edits_of(&remedy.changes);
     let is_writable = |remedy: &Remedy| edit_text::build_fix(context, &edits(remedy)).is_some();
-    let mut found = remedies(layout, &freedom, &judge);
+    let new_batch = |remedy: &Remedy| new_global_batch(&space, &remedy.choice);
+    let mut found = remedies(&space, judge, context.constants);
     found.sort_by_cached_key(|remedy| {
-        let is_writable = is_writable(remedy);
         let nodes = remedy.layout.hardware.nodes / layout.hardware.nodes;
-        let changes_training = new_global_batch(context, layout, remedy).is_some();
-        (changes_instance(&remedy.edits), EditRank::new((nodes, remedy.slower), changes_training, is_writable))
+        let rank =
+            EditRank::new((nodes, remedy.slower), new_batch(remedy).is_some(), is_writable(remedy));
+        (remedy.changes_instance(), rank)
     });
-    prefer_sure(&mut found, |one| (new_global_batch(context, layout, one), is_writable(one)));
+    prefer_sure(&mut found, |one| (new_batch(one), is_writable(one)));
     let written: Vec<(Note, &Remedy)> =
-        found.iter().map(|remedy| (describe(context, (layout, memory), remedy), remedy)).collect();
+        found.iter().map(|remedy| (describe(context, &space, memory, remedy), remedy)).collect();
     diagnostic = diagnostic.fact(
         "edits",
         written
@@ -218,14 +230,17 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
                     "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
                     "capacity_bytes": remedy.after.capacity_bytes,
                     "slower": remedy.slower,
-                    "global_batch": new_global_batch(context, layout, remedy),
-                    "cost_usd": run_cost(context, layout, (&remedy.layout, &remedy.edits)),
+                    "global_batch": new_batch(remedy),
+                    "cost_usd": space
+                        .predict_run(&remedy.choice, context.constants)
+                        .and_then(|run| run.cost_usd),
                 })
             })
             .collect::<Vec<_>>(),
     );
     let Some((first, best)) = written.first() else {
-        let refused = !remedies(layout, &freedom, &Judge { passes: &|_, _| true, ..judge }).is_empty();
+        let judge = Judge { passes: &|choice, _, _| is_own(choice), ..judge };
+        let refused = !remedies(&space, judge, context.constants).is_empty();
         let diagnostic = diagnostic.note(if refused {
             "edits that would make it fit these nodes exceed `max-run` or the host memory"
         } else {
@@ -234,7 +249,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         return add_larger_clusters(context, layout, diagnostic);
     };
     // An edit that changes the training precedes one that keeps it: that needs a reason.
-    let keeps_batch = |remedy: &Remedy| new_global_batch(context, layout, remedy).is_none();
+    let keeps_batch = |remedy: &Remedy| new_batch(remedy).is_none();
     let why = if !keeps_batch(best) && found.iter().any(keeps_batch) {
         "; the edits that keep the global batch more than double the time"
     } else {
@@ -245,7 +260,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     // Another instance type is last in the order, and always shown.
     let others: Vec<&Note> = (1..)
         .zip(written.iter().skip(1))
-        .filter(|(at, (_, remedy))| *at <= SHOWN || changes_instance(&remedy.edits))
+        .filter(|(at, (_, remedy))| *at <= SHOWN || remedy.changes_instance())
         .map(|(_, (text, _))| text)
         .collect();
     if !others.is_empty() {
@@ -256,6 +271,21 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     match edit_text::build_fix(context, &edits(best)) {
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
+    }
+}
+
+/// Returns true if no rule rejects a change, whatever the layout.
+fn allows(plan: &Plan, change: Change) -> bool {
+    let optimizer = plan.job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
+    match change {
+        Change::Fsdp => {
+            let gpu = |row: &Instance| row.accelerator.kind == AcceleratorKind::Gpu;
+            uses_torchrun(plan) && plan.instance.as_ref().is_none_or(gpu)
+        }
+        Change::OffloadStates | Change::OffloadOptimizer => {
+            !requires_cuda_tensors(optimizer.map_or("adamw", String::as_str))
+        }
+        _ => true,
     }
 }
 
@@ -274,7 +304,7 @@ fn prefer_sure<T: PartialEq>(found: &mut Vec<Remedy>, class: impl Fn(&Remedy) ->
     let Some(first) = found.first().filter(|one| one.after.fit() == Some(Fit::Maybe)) else { return };
     let Some(most) = first.slower.map(|slower| SAFETY_FACTOR * (1.0 + slower)) else { return };
     let nodes = |one: &Remedy| one.layout.hardware.nodes;
-    let kind = |one: &Remedy| (nodes(one), changes_instance(&one.edits), is_ruinous(one.slower), class(one));
+    let kind = |one: &Remedy| (nodes(one), one.changes_instance(), is_ruinous(one.slower), class(one));
     let sure = found.iter().position(|one| {
         one.after.fit() == Some(Fit::Surely)
             && one.slower.is_some_and(|slower| 1.0 + slower <= most)
@@ -311,40 +341,43 @@ fn time_limit<'a>(context: &Context<'a>, layout: &Layout) -> Option<TimeLimit<'a
 }
 
 /// Describes what other machines change in addition to time: the cost of the run and its global batch.
-fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> Note {
-    let is_elsewhere = changes_instance(&remedy.edits);
-    if remedy.layout.hardware.nodes <= before.hardware.nodes && !is_elsewhere {
+fn describe_machines(context: &Context, space: &Space, remedy: &Remedy) -> Note {
+    if !changes_machines(space, remedy) {
         return "".into();
     }
+    let is_elsewhere = remedy.changes_instance();
     let unpriced =
-        new_instance(&remedy.edits).is_some_and(|name| instance_price(context, name).is_none());
-    let now = describe_run_cost(context, before, (before, &[]));
-    let usd = match (now, describe_run_cost(context, before, (&remedy.layout, &remedy.edits))) {
+        is_elsewhere && instance_price(context, space.instance_name(remedy.choice.site)).is_none();
+    let now = space.as_written().and_then(|written| describe_run_cost(context, space, written));
+    let usd = match (now, describe_run_cost(context, space, &remedy.choice)) {
         (Some(old), Some(new)) => Note::cost(format!(", {new} instead of {old}")),
         (None, Some(new)) if is_elsewhere => Note::cost(format!(", {new}")),
         _ if unpriced => ", price unknown: pass `--price`".into(),
         _ => "".into(),
     };
-    let batch = new_global_batch(context, before, remedy).map_or_else(String::new, |batch| {
-        let old = before.work.global_sequences;
-        format!(", changes the training: a global batch of {} instead of {old:.0}", text::group_digits(batch))
+    let batch = new_global_batch(space, &remedy.choice).map_or_else(String::new, |batch| {
+        format!(
+            ", changes the training: a global batch of {} instead of {}",
+            text::group_digits(batch),
+            space.global_batch()
+        )
     });
     usd.map_text(|usd| format!("{usd}{batch}"))
 }
 
 /// Describes an edit: `activation-checkpointing #true` (−14 GiB, +24% time); on other machines also their
 /// cost and batch.
-fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> Note {
-    let edits = manifest_edits(context.plan, &remedy.edits);
+fn describe(context: &Context, space: &Space, before: &Memory, remedy: &Remedy) -> Note {
+    let edits = space.edits_of(&remedy.changes);
     let lines = text::backtick_list(&Edit::lines(&edits), "and");
-    let saved = if changes_instance(&remedy.edits) {
+    let saved = if remedy.changes_instance() {
         let capacity = format_bytes(remedy.after.capacity_bytes.unwrap_or(0.0));
         format!("{} of {capacity}", format_bytes(remedy.after.per_gpu_bytes))
     } else {
         format!("−{}", format_bytes(before.per_gpu_bytes - remedy.after.per_gpu_bytes))
     };
-    let time = describe_slowdown(context, layout, remedy);
-    let machines = describe_machines(context, layout, remedy);
+    let time = describe_slowdown(context, space, remedy);
+    let machines = describe_machines(context, space, remedy);
     let unsure = if remedy.after.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
     let overridden =
         edit_text::describe_override(context, &edits).map_or_else(String::new, |why| format!(", {why}"));
@@ -382,20 +415,21 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
     if batch.accumulation.value < 2 || layout.degrees.pipeline > 1.0 || !is_whole {
         return None;
     }
-    let fits = |factor: &u64| {
-        let mut larger = layout.clone();
-        larger.work.micro_batch_size *= *factor as f64;
-        larger.work.passes /= *factor as f64;
-        fits_at_upper_bound(context, &larger)
-    };
-    let factors = trainc_plan::plan::divisors::divisors(batch.accumulation.value);
-    let factor = factors.into_iter().skip(1).filter(fits).max()?;
-    let micro = batch.micro_batch_size.value * factor;
-    let edits = edit_text::batch_lines(context.plan, micro);
-    let assessment = assess(context, |layout| {
-        layout.work.micro_batch_size *= factor as f64;
-        layout.work.passes /= factor as f64;
+    let space = Space::around(context.plan, &[], context.constants)?;
+    let written = space.as_written()?;
+    let mut largest: Option<(Choice, Layout)> = None;
+    space.visit_batches(|choice, layout| {
+        let micro = |choice: &Choice| choice.micro_batch_size;
+        let is_largest = micro(choice) > largest.as_ref().map_or(micro(written), |(one, _)| micro(one));
+        if is_largest && choice.recompute == written.recompute && fits_at_upper_bound(context, layout) {
+            largest = Some((*choice, layout.clone()));
+        }
     });
+    let (choice, larger) = largest?;
+    let micro = choice.micro_batch_size;
+    let passes = choice.passes / choice.num_micro_batches.max(1);
+    let edits = Edit::lines(&space.values_to_set(&choice));
+    let assessment = assess(context, |layout| layout.clone_from(&larger));
     if assessment.no_gain.is_some() {
         return None;
     }
@@ -404,7 +438,7 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
         span,
         format!(
             "micro-batch {micro} also fits: {} per step instead of {}",
-            format_passes(batch.accumulation.value / factor),
+            format_passes(passes),
             batch.accumulation.value
         ),
     );
@@ -424,7 +458,7 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
         .note("larger matrix multiplications use the GPU better, and sharded weights are gathered once \
             per pass (rule of thumb)")
         .fact("micro_batch", micro)
-        .fact("passes", batch.accumulation.value / factor),
+        .fact("passes", passes),
     )
 }
 

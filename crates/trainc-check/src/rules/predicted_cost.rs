@@ -4,15 +4,14 @@ use crate::Context;
 use crate::queries::memory::fits_at_upper_bound;
 use crate::queries::prediction::{predicted_run, run_of_layout, format_run_length};
 use crate::queries::run_limits;
-use crate::what_if::edit_text;
 use trainc_diag::declare_code;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Note, Prices, Problems, Severity};
+use trainc_diag::{Code, Diagnostic, Edit, Note, Prices, Problems, Severity};
 use trainc_ir::Plan;
-use trainc_plan::plan::divisors::divisors;
 use trainc_predict::bills::max_cost;
 use trainc_predict::{Layout, Recompute, Run};
 use trainc_tune::space::is_searchable;
+use trainc_tune::{Choice, Space};
 
 declare_code!(
     T0329,
@@ -106,7 +105,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         text::short_number(usd.value)
     );
     let mut ways: Vec<Note> = Vec::new();
-    let cheaper = cheaper_layout(context, &layout, cost);
+    let cheaper = cheaper_layout(context, cost);
     // A hard budget limits the upper bound.
     let within = if hard { usd.value * cost / interval.high } else { usd.value };
     if let Some((words, after)) = &cheaper
@@ -149,38 +148,25 @@ fn run_without_own_runs(context: &Context, layout: &Layout) -> Option<Run> {
     run_of_layout(&Context { constants: &constants, ..*context }, layout)
 }
 
-/// Returns a layout of the same steps that fits and costs less, as text to write and US dollars. It tries a
-/// larger micro-batch with the same global batch, and no recomputation: neither changes instances or the
-/// batch.
-fn cheaper_layout(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)> {
-    let plan = context.plan;
-    let batch = plan.batch.as_ref()?;
-    let factors = if layout.degrees.pipeline > 1.0 { vec![1] } else { divisors(batch.accumulation.value) };
-    let recomputes = [layout.recompute, Recompute::None];
-    let mut best: Option<(String, f64)> = None;
-    for factor in factors {
-        for recompute in recomputes {
-            let mut other = layout.clone();
-            other.work.micro_batch_size *= factor as f64;
-            other.work.passes /= factor as f64;
-            other.recompute = recompute;
-            if other == *layout || !fits_at_upper_bound(context, &other) {
-                continue;
-            }
-            let Some(usd) = run_of_layout(context, &other).and_then(|run| run.least_usd) else { continue };
-            if usd < cost * 0.99 && best.as_ref().is_none_or(|(_, least)| usd < *least) {
-                let mut lines = Vec::new();
-                if factor > 1 {
-                    lines.extend(edit_text::batch_lines(plan, batch.micro_batch_size.value * factor));
-                }
-                if recompute != layout.recompute {
-                    lines.push("activation-checkpointing #false".to_owned());
-                }
-                best = Some((text::backtick_list(&lines, "and"), usd));
-            }
+/// Returns a layout of the same steps that fits and costs less, as text to write and US dollars: one of the
+/// written mesh, with a larger micro-batch of the same global batch or without recomputation.
+fn cheaper_layout(context: &Context, cost: f64) -> Option<(String, f64)> {
+    let space = Space::around(context.plan, &[], context.constants)?;
+    let written = space.as_written()?;
+    let mut best: Option<(Choice, f64)> = None;
+    space.visit_batches(|choice, layout| {
+        let lighter = choice.recompute == written.recompute || choice.recompute == Recompute::None;
+        let is_other = choice != written && choice.micro_batch_size >= written.micro_batch_size;
+        if !lighter || !is_other || !fits_at_upper_bound(context, layout) {
+            return;
         }
-    }
-    best
+        let Some(usd) = run_of_layout(context, layout).and_then(|run| run.least_usd) else { return };
+        if usd < cost * 0.99 && best.is_none_or(|(_, least)| usd < least) {
+            best = Some((*choice, usd));
+        }
+    });
+    let (choice, usd) = best?;
+    Some((text::backtick_list(&Edit::lines(&space.values_to_set(&choice)), "and"), usd))
 }
 
 /// Returns a shorter run within the budget, which is `share` of the cost; for a hard budget at the upper

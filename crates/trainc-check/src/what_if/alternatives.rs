@@ -3,64 +3,52 @@
 use super::codes_of_plan;
 use crate::Context;
 use crate::queries::instances::is_offered;
-use crate::queries::memory::memory_constants;
 use crate::queries::prices::instance_price;
+use std::collections::BTreeSet;
 use trainc_catalog::images::version_key;
 use trainc_catalog::instances;
 use trainc_diag::{Diagnostic, Severity, text};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Plan, Price};
 use trainc_plan::plan::plan_on_instance;
-use trainc_predict::Layout;
-use trainc_predict::memory::{memory_with, remedies};
-use trainc_predict::speed::speed;
 
 /// The first PyTorch whose binaries have kernels for a compute capability: Ampere's with CUDA 11.1 since 1.8,
 /// Hopper's with CUDA 11.8 and later, which is all that 2.1 ships with, Blackwell's with CUDA 12.8 since 2.7
 /// (release notes of each).
 const KERNELS: [((u8, u8), &str); 3] = [((10, 0), "2.7"), ((9, 0), "2.1"), ((8, 0), "1.8")];
 
-/// Returns the types with larger GPUs on which the job fits, those with the least GPU memory and then the
-/// cheapest first; and those of them whose run has a price.
-pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'static str>, Vec<&'static str>) {
+/// Returns the types with as many larger GPUs on which the container runs, with their prices: those with the
+/// least GPU memory and then the cheapest first.
+pub(crate) fn larger_gpu_types(context: &Context) -> Vec<(Instance, Option<Price>)> {
     let plan = context.plan;
     let grouped = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
-    let Some(own) = plan.instance.as_ref().filter(|_| !grouped) else {
-        return Default::default();
-    };
-    let memory = memory_constants(context);
-    let fits = |name: &'static str| {
-        let new = remedies::layout_on_instance(layout, name)?;
-        memory_with(&new, &memory).fits.filter(|fits| *fits)
-    };
-    let mut found: Vec<(Instance, &'static str, Option<Price>)> = instances::names()
-        .filter_map(|name| Some((instances::get(name)?, name)))
-        .filter(|(row, name)| {
-            has_larger_gpus(row, own)
-                && has_kernels(plan, row, own)
-                && is_offered(plan, row)
-                && fits(name).is_some()
+    let Some(own) = plan.instance.as_ref().filter(|_| !grouped) else { return Vec::new() };
+    let mut found: Vec<(Instance, Option<Price>)> = instances::names()
+        .filter_map(instances::get)
+        .filter(|row| has_larger_gpus(row, own) && has_kernels(plan, row, own) && is_offered(plan, row))
+        .map(|row| {
+            let price = instance_price(context, &row.name);
+            (row, price)
         })
-        .map(|(row, name)| (row, name, instance_price(context, name)))
         .collect();
-    found.sort_by(|(a, _, x), (b, _, y)| {
+    found.sort_by(|(a, x), (b, y)| {
         // What an estimate may cost at most, so that it is no cheaper than it is known to be.
         let usd = |price: &Option<Price>| price.as_ref().map_or(f64::MAX, |price| price.per_hour().high_usd);
         a.accelerator.memory_bytes.cmp(&b.accelerator.memory_bytes).then(usd(x).total_cmp(&usd(y)))
     });
+    found
+}
+
+/// Returns the codes of errors and warnings of a plan.
+pub(crate) fn errors_and_warnings(context: &Context, plan: &Plan) -> BTreeSet<&'static str> {
     let matters = |one: &Diagnostic| matches!(one.severity, Severity::Error | Severity::Warning);
-    let now = codes_of_plan(context, plan, matters);
-    found.retain(|(_, name, price)| {
-        plan_on_instance(plan, name, price.clone())
-            .is_some_and(|new| codes_of_plan(context, &new, matters).is_subset(&now))
-    });
-    let names = found.iter().map(|(_, name, _)| *name).collect();
-    // A GPU of unknown speed has no cost either.
-    let has_speed = |name| {
-        remedies::layout_on_instance(layout, name).is_some_and(|new| speed(&new, context.constants).is_ok())
-    };
-    let priced = found.iter().filter(|(_, name, price)| price.is_some() && has_speed(name));
-    (names, priced.map(|(_, name, _)| *name).collect())
+    codes_of_plan(context, plan, matters)
+}
+
+/// Returns true if the job passes every rule on another type that it passes now, whose codes are `now`.
+pub(crate) fn passes_on_type(context: &Context, name: &str, now: &BTreeSet<&'static str>) -> bool {
+    plan_on_instance(context.plan, name, instance_price(context, name))
+        .is_some_and(|new| errors_and_warnings(context, &new).is_subset(now))
 }
 
 /// Returns the type with the least host memory of at least `bytes` that has the same GPUs, with that memory

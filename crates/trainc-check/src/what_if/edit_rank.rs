@@ -1,6 +1,6 @@
 //! The order in which edits that make a job fit are offered.
 
-use trainc_predict::memory::remedies::is_ruinous;
+use trainc_tune::nearby::is_ruinous;
 
 /// The rank of an edit; the derived order is the one in which edits are offered.
 ///

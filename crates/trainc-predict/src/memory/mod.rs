@@ -8,11 +8,9 @@
 
 mod activations;
 mod constants;
-mod edits;
 mod host;
 mod loss;
 mod moments;
-pub mod remedies;
 mod reserve;
 mod schedule;
 mod stages;

@@ -1,6 +1,5 @@
 //! Memory against hand-computed cases, published statements, and the tensors that PyTorch saves.
 
-use super::remedies::{Edit, Freedom, Judge, remedies};
 use super::*;
 use crate::layout::{
     AdapterKind, Attention, Code, Lora, Model, Moments, Precision, Prefetch, Quantisation, Recompute,
@@ -489,73 +488,6 @@ fn the_record_has_every_optimizer_and_engine() {
         ];
         assert!(has(&wanted), "{wanted:?}");
     }
-}
-
-#[test]
-fn remedies_fit_and_say_the_cheapest_first() {
-    let model = architecture(Family::LLAMA, 4_096, 32, 32);
-    let mut one = sharded_layout(&model, System::Fsdp, 16.0, 40.0);
-    one.recompute = Recompute::None;
-    one.work.sequence_length = 2_048.0;
-    one.work.micro_batch_size = 8.0;
-    assert_eq!(memory(&one).fits, Some(false));
-    let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
-    let judge = Judge {
-        memory: &predict_with_shipped,
-        seconds: &|_| None,
-        passes: &|_, _| true,
-        batch_follows: false,
-    };
-    let found = remedies(&one, &freedom, &judge);
-    assert!(!found.is_empty());
-    for remedy in &found {
-        assert_eq!(remedy.after.fits, Some(true), "{remedy:?}");
-    }
-    assert!(found.iter().any(|remedy| remedy.edits == [Edit::Checkpointing]), "{found:?}");
-    // Without a possible change there is no remedy.
-    let mut small = sharded_layout(&gpt2_30b(), System::SmpV1, 8.0, 16.0);
-    small.offload.activations = true;
-    assert!(remedies(&small, &Freedom::default(), &judge).is_empty());
-}
-
-/// A job for which only the offload of all states is enough alone, at many times the time: two cheap edits
-/// together come before it, and so do more nodes.
-#[test]
-fn a_cheap_bundle_comes_before_a_ruinous_edit() {
-    let model = architecture(Family::LLAMA, 4_096, 32, 32);
-    let mut one = sharded_layout(&model, System::Fsdp, 16.0, 18.5);
-    (one.recompute, one.attention) = (Recompute::None, Attention::Flash);
-    (one.work.sequence_length, one.work.micro_batch_size) = (2_048.0, 8.0);
-    let freedom =
-        Freedom { micro_batches: vec![1, 2, 4], nodes: vec![8], offload_states: true, ..Freedom::default() };
-    // Seconds of a sequence by hand: a twentieth more for each halving, a quarter for recomputation, ten
-    // times for the host.
-    let seconds = |layout: &Layout| {
-        let halvings = (8.0 / layout.work.micro_batch_size).log2();
-        let again = if layout.recompute == Recompute::Full { 1.25 } else { 1.0 };
-        let host = if layout.offload.parameters { 10.0 } else { 1.0 };
-        Some(1.05_f64.powf(halvings) * again * host / layout.hardware.nodes)
-    };
-    let judge = Judge {
-        memory: &predict_with_shipped,
-        seconds: &seconds,
-        passes: &|_, _| true,
-        batch_follows: false,
-    };
-    let found = remedies(&one, &freedom, &judge);
-    let single =
-        |edit: fn(&Edit) -> bool| found.iter().position(|one| one.edits.len() == 1 && edit(&one.edits[0]));
-    assert!(single(|edit| matches!(edit, Edit::Checkpointing | Edit::MicroBatch(_))).is_none(), "{found:?}");
-    assert!(matches!(found[0].edits[..], [Edit::MicroBatch(_), Edit::Checkpointing]), "{found:?}");
-    // Of the micro-batches, the one that costs least.
-    assert_eq!(found[0].edits[0], Edit::MicroBatch(4), "{found:?}");
-    let (nodes, offload) =
-        (single(|edit| matches!(edit, Edit::Nodes(_))), single(|edit| matches!(edit, Edit::OffloadStates)));
-    assert!(nodes.is_none_or(|at| Some(at) < offload), "{found:?}");
-    // A remedy that another rule rejects is not offered.
-    let no_host = |layout: &Layout, _: &crate::Memory| !layout.offload.parameters;
-    let found = remedies(&one, &freedom, &Judge { passes: &no_host, ..judge });
-    assert!(!found.iter().any(|one| one.edits.contains(&Edit::OffloadStates)), "{found:?}");
 }
 
 proptest! {

@@ -4,9 +4,8 @@ use crate::codes;
 use super::also_tune;
 use crate::Context;
 use crate::queries::instances::is_offered;
-use crate::queries::memory::{format_bytes, memory_constants};
+use crate::queries::memory::format_bytes;
 use crate::queries::prediction::predicted_run;
-use trainc_predict::round_to_u64;
 use crate::queries::prices::{describe_cost, instance_price};
 use crate::what_if::alternatives::has_kernels;
 use crate::what_if::codes_of_plan;
@@ -15,18 +14,14 @@ use trainc_catalog::instances;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Edit, Note, Severity, Tag};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
-use trainc_ir::Plan;
-use trainc_plan::plan::plan_on_nodes;
-use trainc_predict::layout::Hardware;
-use trainc_predict::memory::{MEAN_ERROR, memory_with};
+use trainc_ir::{Plan, Price};
 use trainc_predict::{Fit, Layout, Memory, Run, Sharding};
-
-/// The most nodes that are tried: more than any account has of a type.
-const MOST_NODES: u64 = 1_024;
+use trainc_tune::Space;
+use trainc_tune::nearby::{Cluster, smallest_cluster};
 
 /// A cluster that holds the job.
 struct LargerCluster {
-    name: &'static str,
+    name: String,
     nodes: u64,
     plan: Plan,
     memory: Memory,
@@ -118,7 +113,7 @@ pub(super) fn add_larger_clusters(context: &Context, layout: &Layout, diagnostic
         };
     }
     let Some(own) = &plan.instance else { return diagnostic };
-    let found = larger_clusters(context, layout, own);
+    let found = larger_clusters(context, own);
     let facts: Vec<serde_json::Value> = found
         .iter()
         .map(|cluster| {
@@ -177,7 +172,7 @@ fn is_shard_degree_written(plan: &Plan) -> bool {
 
 /// Returns the smallest cluster of the job's own type and the cheapest of another type, the cheaper one
 /// first.
-fn larger_clusters(context: &Context, layout: &Layout, own: &Instance) -> Vec<LargerCluster> {
+fn larger_clusters(context: &Context, own: &Instance) -> Vec<LargerCluster> {
     // A type that the engine is not documented for is not advised, although the job may run there. Time and
     // cost are shown with the cluster.
     let matters = |one: &Diagnostic| {
@@ -186,69 +181,31 @@ fn larger_clusters(context: &Context, layout: &Layout, own: &Instance) -> Vec<La
     };
     let now = codes_of_plan(context, context.plan, matters);
     let is_valid = |cluster: &LargerCluster| codes_of_plan(context, &cluster.plan, matters).is_subset(&now);
-    let mut others = Vec::new();
-    let mut out = Vec::new();
-    for name in instances::names() {
-        let Some(row) = instances::get(name) else { continue };
+    let is_possible = |row: &Instance| {
         let is_gpu = row.accelerator.kind == AcceleratorKind::Gpu;
-        if !is_gpu || !has_kernels(context.plan, &row, own) || !is_offered(context.plan, &row) {
-            continue;
-        }
-        let Some(cluster) = smallest_cluster(context, layout, (name, &row)) else { continue };
-        if name == own.name {
-            out.push(cluster);
-        } else {
-            others.push(cluster);
-        }
+        is_gpu && has_kernels(context.plan, row, own) && is_offered(context.plan, row)
+    };
+    let types: Vec<(Instance, Option<Price>)> = instances::names()
+        .filter_map(instances::get)
+        .filter(is_possible)
+        .map(|row| {
+            let price = instance_price(context, &row.name);
+            (row, price)
+        })
+        .collect();
+    let Some(space) = Space::around(context.plan, &types, context.constants) else { return Vec::new() };
+    let (mut out, mut others) = (Vec::new(), Vec::new());
+    // The first site of the space is the job's own.
+    for (site, (row, price)) in (1..).zip(&types) {
+        let Some(found) = smallest_cluster(&space, site, price.as_ref(), context.constants) else { continue };
+        let Cluster { nodes, plan, memory, group_degree } = found;
+        let run = predicted_run(&Context { plan: &plan, ..*context }).map(|(_, run)| run);
+        let cluster = LargerCluster { name: row.name.clone(), nodes, memory, run, group_degree, plan };
+        if row.name == own.name { out.push(cluster) } else { others.push(cluster) }
     }
     out.retain(|cluster| is_valid(cluster));
     others.sort_by(|a, b| a.usd().total_cmp(&b.usd()).then(a.nodes.cmp(&b.nodes)));
     out.extend(others.into_iter().find(|cluster| is_valid(cluster)));
     out.sort_by(|a, b| a.usd().total_cmp(&b.usd()));
     out
-}
-
-/// Returns the smallest cluster of a type that holds the job with room for the mean error of a prediction.
-fn smallest_cluster(context: &Context, layout: &Layout, (name, row): (&'static str, &Instance)) -> Option<LargerCluster> {
-    let constants = memory_constants(context);
-    let fits = |memory: &Memory| {
-        let room = |capacity: f64| memory.per_gpu_bytes * (1.0 + MEAN_ERROR) <= capacity;
-        memory.capacity_bytes.is_some_and(room)
-    };
-    let others = layout.degrees.tensor * layout.degrees.pipeline;
-    let hosts = |layout: &Layout, memory: &Memory| {
-        memory.host_bytes.zip(layout.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has)
-    };
-    let global = context.plan.job.train.global_batch.get();
-    let is_written = is_shard_degree_written(context.plan);
-    for nodes in 1..=MOST_NODES {
-        let hardware = Hardware::from_instance(row, nodes);
-        let mut new = Layout { hardware, ..layout.clone() };
-        new.degrees.shard = new.hardware.gpus() / others;
-        new.degrees.replicas = 1.0;
-        let in_a_pass = layout.work.micro_batch_size * layout.work.num_micro_batches * new.degrees.shard;
-        let divides = global.is_none_or(|global| (global as f64 / in_a_pass).fract() == 0.0);
-        if new.degrees.shard.fract() != 0.0 || !divides {
-            continue;
-        }
-        let memory = memory_with(&new, &constants);
-        if !fits(&memory) || !hosts(&new, &memory) {
-            continue;
-        }
-        let price = instance_price(context, name);
-        let group_degree = is_written.then(|| round_to_u64(new.degrees.shard));
-        let plan = plan_on_nodes(context.plan, name, price, (nodes, group_degree))?;
-        let layout = Layout::from_plan(&plan).ok()?;
-        let memory = memory_with(&layout, &constants);
-        let run = predicted_run(&Context { plan: &plan, ..*context });
-        return fits(&memory).then(|| LargerCluster {
-            name,
-            nodes,
-            memory,
-            run: run.map(|(_, run)| run),
-            group_degree,
-            plan,
-        });
-    }
-    None
 }

@@ -4,7 +4,7 @@ use crate::compile;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
-use trainc_plan::{Options, ReadError, World};
+use trainc_plan::{Compiled, Options, ReadError, World};
 use trainc_predict::Memory;
 
 /// A world with a program, and a file of the engine with this text.
@@ -33,6 +33,13 @@ impl World for Files<'_> {
 
 /// The Llama of 115,008 parameters on which accelerate and transformers were asked, on one node of 8 GPUs.
 fn memory(parallel: &str, train: &str, file: &str) -> Memory {
+    let compiled = compile_with(parallel, train, file, &[]);
+    let problems: Vec<&str> = compiled.problems.iter().map(|found| found.message.as_str()).collect();
+    compiled.prediction.memory.unwrap_or_else(|| panic!("{parallel}: {problems:?}"))
+}
+
+/// The same job, compiled with `--set`.
+pub(super) fn compile_with(parallel: &str, train: &str, file: &str, sets: &[String]) -> Compiled {
     let text = format!(
         r#"job "tiny" {{
     region "us-west-2"
@@ -65,10 +72,9 @@ fn memory(parallel: &str, train: &str, file: &str) -> Memory {
     );
     let mut sources = SourceMap::default();
     let source = sources.add("job.kdl", &*text);
-    let options = Options { today: "2026-06-01".to_owned(), ..Options::default() };
-    let compiled = compile(source, &text, &options, &mut Files(file), &mut sources);
-    let problems: Vec<&str> = compiled.problems.iter().map(|found| found.message.as_str()).collect();
-    compiled.prediction.memory.unwrap_or_else(|| panic!("{parallel}: {problems:?}"))
+    let mut options = Options { today: "2026-06-01".to_owned(), ..Options::default() };
+    options.choices.sets.extend_from_slice(sets);
+    compile(source, &text, &options, &mut Files(file), &mut sources)
 }
 
 const MIXED: &str = r#"precision "bf16"; micro-batch 1; optimizer "adamw""#;
