@@ -1,28 +1,51 @@
 //! An edit of a manifest: the path of a node, and what is done to it.
 //!
 //! `tune --write`, `check --fix`, the helps of problems and the editor place it in a text
-//! (`trainc_syntax::edit`); shown, it is what `--set` takes.
+//! (`trainc_syntax::edit`), and `--set` in a layer of its own; shown, it is what `--set` takes.
 
 use std::fmt;
 
-/// One step of a path: a node by its name and, if given, its first argument.
+/// One step of a path: a node by its name and, if several may have it, by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStep {
     /// The node's name.
     pub name: String,
-    /// Its first argument, a string: distinguishes `channel "train"` from `channel "test"`.
-    pub argument: Option<String>,
+    /// What distinguishes it from others of its name.
+    pub key: Option<Key>,
+}
+
+/// The text that distinguishes a node from others of its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Its first argument: `channel "train"`.
+    Argument(String),
+    /// A property: `storage "lustre" name="corpus"`.
+    Property(&'static str, String),
+}
+
+impl Key {
+    /// Returns the text.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Argument(text) | Self::Property(_, text) => text,
+        }
+    }
 }
 
 impl NodeStep {
     /// Selects a node by its name.
     pub fn by_name(name: impl Into<String>) -> Self {
-        Self { name: name.into(), argument: None }
+        Self { name: name.into(), key: None }
     }
 
     /// Selects a node by its name and first argument.
     pub fn by_argument(name: impl Into<String>, argument: impl Into<String>) -> Self {
-        Self { name: name.into(), argument: Some(argument.into()) }
+        Self { name: name.into(), key: Some(Key::Argument(argument.into())) }
+    }
+
+    /// Selects a node by its name and a property.
+    pub fn by_property(name: impl Into<String>, property: &'static str, value: impl Into<String>) -> Self {
+        Self { name: name.into(), key: Some(Key::Property(property, value.into())) }
     }
 }
 
@@ -96,7 +119,8 @@ impl Edit {
 
     /// Returns the path of the value, as `--set` takes it: `train.micro-batch`.
     pub fn path(&self) -> String {
-        let steps = self.at.iter().flat_map(|step| [Some(step.name.as_str()), step.argument.as_deref()]);
+        let steps =
+            self.at.iter().flat_map(|step| [Some(step.name.as_str()), step.key.as_ref().map(Key::text)]);
         let property = match &self.op {
             Op::SetProperty(name, _) | Op::RemoveProperty(name) => Some(name.as_str()),
             Op::SetArgument(..) | Op::Add(_) | Op::Remove => None,

@@ -38,7 +38,7 @@ pub use code::{
     Allowable, Code, Ends, FailureKind, FoundIn, Scope, Status, Supersedes, Tag, codes_that_explain, find,
 };
 pub use detail::{Detail, MissingNode};
-pub use edit::{Edit, FileLine, NodeStep, Op};
+pub use edit::{Edit, FileLine, Key, NodeStep, Op};
 pub use escape::{escape_control_characters, escape_json, escape_line, escape_output, is_direction_mark};
 pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};

@@ -5,10 +5,11 @@
 
 use super::characters::{is_bare_name, is_newline};
 use super::lexer::{Kind, Token};
-use super::literal::{self, quoted};
+use super::literal;
+pub use super::literal::quoted;
 use super::tree::{self, Block, Entry, Item, Node, Part, Tree};
 use std::ops::Range;
-use trainc_diag::{Edit, NodeStep, Op};
+use trainc_diag::{Edit, Key, NodeStep, Op};
 
 /// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -368,17 +369,27 @@ fn find<'n>(text: &str, tree: &'n Tree, path: &[NodeStep]) -> Result<(&'n Node, 
 }
 
 fn matches_step(text: &str, node: &Node, step: &NodeStep) -> bool {
-    let first = || live_entries(node).find(|entry| entry.key.is_none()).and_then(|entry| entry.value);
+    let key = step.key.as_ref();
+    let property = key.and_then(|key| match key {
+        Key::Argument(_) => None,
+        Key::Property(name, _) => Some(*name),
+    });
+    let value = || {
+        let is_key = |entry: &&Entry| entry.key.map(|key| string(text, key)).as_deref() == property;
+        live_entries(node).find(is_key).and_then(|entry| entry.value)
+    };
     string(text, node.name) == step.name
-        && step.argument.as_ref().is_none_or(|wanted| {
-            first().is_some_and(|token| token.kind.is_string() && string(text, token) == *wanted)
+        && key.is_none_or(|key| {
+            value().is_some_and(|token| token.kind.is_string() && string(text, token) == key.text())
         })
 }
 
 fn describe_step(step: &NodeStep) -> String {
-    let argument =
-        step.argument.as_ref().map_or_else(String::new, |argument| format!(" {}", quoted(argument)));
-    format!("{}{argument}", step.name)
+    match &step.key {
+        None => step.name.clone(),
+        Some(Key::Argument(text)) => format!("{} {}", step.name, quoted(text)),
+        Some(Key::Property(name, text)) => format!("{} {}={}", step.name, property_name(name), quoted(text)),
+    }
 }
 
 fn line_start(text: &str, at: usize) -> usize {

@@ -232,7 +232,7 @@ fn multi_line_string(body: &str, offset: usize, raw: bool) -> Result<String, Fau
 }
 
 /// Returns the text as a KDL string, with quotes.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

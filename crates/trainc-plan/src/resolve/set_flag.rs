@@ -1,11 +1,12 @@
-//! Reads `--set path.to.node=value`: one value from the command line, which forms a layer.
+//! Reads `--set path.to.node=value`: an edit of the job, which forms a layer.
 
 use kdl::{KdlDocument, KdlValue};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span, Spanned};
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_syntax::ast::{Node, Value};
+use trainc_diag::{Code, Diagnostic, Edit, NodeStep, Op, Problems};
+use trainc_syntax::ast::Node;
+use trainc_syntax::edit::{self, quoted};
 use trainc_syntax::nodes::JOB;
 use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
 use trainc_syntax::suggestions::property_alias;
@@ -45,8 +46,8 @@ pub(super) fn parse_set_flag(
         })
         .collect();
     let path = SetPath { whole, value, value_span };
-    match path.build("", &JOB, &steps, existing) {
-        Ok(node) => Some(vec![node]),
+    match path.edit("", &JOB, (&steps, &[]), existing).and_then(|edit| path.layer(&edit, &steps)) {
+        Ok(nodes) => Some(nodes),
         Err(diagnostic) => {
             problems.push(*diagnostic);
             None
@@ -59,7 +60,7 @@ pub(super) fn check_path(path: &str, span: Span, existing: &[Node]) -> Option<Di
     let steps: Vec<Spanned<&str>> =
         segments(path).map(|(_, step)| Spanned::new(unquoted(step), span)).collect();
     let path = SetPath { whole: span, value: "", value_span: span };
-    let fault = path.build("", &JOB, &steps, existing).err()?;
+    let fault = path.edit("", &JOB, (&steps, &[]), existing).err()?;
     (fault.code.id == T0211.id).then_some(*fault)
 }
 
@@ -135,14 +136,15 @@ fn split_node_name<'s, 'p>(
 }
 
 impl SetPath<'_> {
-    /// Builds the node for the remaining steps. `parents` holds the steps before, each followed by a dot.
-    fn build(
+    /// Returns the edit for the remaining steps below a node, whose path is given; `parents` holds the steps
+    /// before, each followed by a dot.
+    fn edit(
         &self,
         parents: &str,
         parent: &NodeSpec,
-        steps: &[Spanned<&str>],
+        (steps, at): (&[Spanned<&str>], &[NodeStep]),
         existing: &[Node],
-    ) -> Result<Node, Box<Diagnostic>> {
+    ) -> Result<Edit, Box<Diagnostic>> {
         let Some((first, rest)) = steps.split_first() else {
             return Err(Box::new(Diagnostic::new(&T0211, self.whole, "incomplete path")));
         };
@@ -152,17 +154,6 @@ impl SetPath<'_> {
             } else {
                 unknown_step(first, parents, parent)
             }));
-        };
-        let mut node = Node {
-            spec: Some(spec),
-            name: Spanned::new(first.value.to_owned(), first.span),
-            span: self.whole,
-            also: Vec::new(),
-            duplicates: Vec::new(),
-            removed: Vec::new(),
-            args: Vec::new(),
-            props: Vec::new(),
-            children: Vec::new(),
         };
         if has_only_a_value(spec) {
             // Always adds a node: nothing identifies an existing one.
@@ -176,64 +167,69 @@ impl SetPath<'_> {
                     .help(format!("write `--set {parents}{}=…`, which adds a `{}`", spec.name, spec.name)),
                 ));
             }
-            self.put(&mut node, parents, spec, &[], &[])?;
-            return Ok(node);
+            let ty = spec.arg(0).map_or(Ty::Text, |arg| arg.ty);
+            let node = format!("{} {}", spec.name, self.value(ty, spec.name)?);
+            return Ok(Edit::new(at.to_vec(), Op::Add(node)));
         }
-        if rest.is_empty() && self.is_null() && matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
+        let is_keyed = matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName);
+        if rest.is_empty() && self.is_null() && is_keyed {
             // Takes away all nodes of the name.
-            node.args.push(Spanned::new(Value::Null, self.value_span));
-            return Ok(node);
+            return Ok(Edit::new(at.to_vec(), Op::Add(format!("{} #null", spec.name))));
         }
-        let mut rest = rest;
-        let mut twin = existing.iter().find(|node| node.name.value == first.value);
-        if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
-            let (key, after) = split_node_name(parents, spec, first, rest)?;
-            let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
-            if spec.repeat == Repeat::ByFirst {
-                node.args.push(name);
-            } else {
-                node.props.push((Spanned::new("name".to_owned(), key.span), name));
-            }
-            let of_kind = || existing.iter().filter(|node| node.name.value == first.value);
-            twin = of_kind().find(|node| node.key() == Some(key.value));
-            // A similar name is almost certainly a typo. Nodes that consist of a name and a value, such as
-            // hyperparameters, are exempt: their names often differ by one letter.
-            if twin.is_none()
-                && spec.arg(1).is_none()
-                && let Some(near) = text::nearest(key.value, of_kind().filter_map(Node::key))
-            {
-                return Err(Box::new(
-                    Diagnostic::new(
-                        &T0211,
-                        key.span,
-                        format!("no `{} \"{}\"` in the manifest", spec.name, key.value),
-                    )
-                    .help(format!("did you mean `{parents}{}.{near}`?", spec.name)),
-                ));
-            }
-            rest = after;
+        let of_kind = || existing.iter().filter(|node| node.name.value == first.value);
+        if !is_keyed {
+            let at = [at, &[NodeStep::by_name(spec.name)]].concat();
+            let below = of_kind().next().map_or(&[][..], |node| node.children.as_slice());
+            return self.edit_member(
+                &format!("{parents}{}.", spec.name),
+                first.span,
+                spec,
+                (rest, &at),
+                below,
+            );
         }
-        let below = twin.map_or(&[][..], |node| node.children.as_slice());
-        let parents = match node.key() {
-            Some(key) => format!("{parents}{}.{key}.", spec.name),
-            None => format!("{parents}{}.", spec.name),
+        let (key, after) = split_node_name(parents, spec, first, rest)?;
+        let twin = of_kind().find(|node| node.key() == Some(key.value));
+        // A similar name is almost certainly a typo. Nodes that consist of a name and a value, such as
+        // hyperparameters, are exempt: their names often differ by one letter.
+        if twin.is_none()
+            && spec.arg(1).is_none()
+            && let Some(near) = text::nearest(key.value, of_kind().filter_map(Node::key))
+        {
+            return Err(Box::new(
+                Diagnostic::new(
+                    &T0211,
+                    key.span,
+                    format!("no `{} \"{}\"` in the manifest", spec.name, key.value),
+                )
+                .help(format!("did you mean `{parents}{}.{near}`?", spec.name)),
+            ));
+        }
+        let step = match spec.repeat {
+            Repeat::ByFirst => NodeStep::by_argument(spec.name, key.value),
+            _ => NodeStep::by_property(spec.name, "name", key.value),
         };
-        self.put(&mut node, &parents, spec, rest, below)?;
-        Ok(node)
+        let at = [at, &[step]].concat();
+        let below = twin.map_or(&[][..], |node| node.children.as_slice());
+        let parents = format!("{parents}{}.{}.", spec.name, key.value);
+        self.edit_member(&parents, first.span, spec, (after, &at), below)
     }
 
-    /// Stores the value at the rest of the path: as an argument, a property, or in a child.
-    fn put(
+    /// Returns the edit for the steps after a node: of an argument, a property or a child. `name` is the place
+    /// of the node's name.
+    fn edit_member(
         &self,
-        node: &mut Node,
         parents: &str,
+        name: Span,
         spec: &'static NodeSpec,
-        rest: &[Spanned<&str>],
+        (rest, at): (&[Spanned<&str>], &[NodeStep]),
         below: &[Node],
-    ) -> Result<(), Box<Diagnostic>> {
+    ) -> Result<Edit, Box<Diagnostic>> {
+        // The first argument that is not the node's name.
+        let own = usize::from(spec.repeat == Repeat::ByFirst);
         // Plans name arguments, as in `image.family`, so these paths are accepted too.
         let is_own = |last: &Spanned<&str>| {
-            spec.arg(node.args.len()).is_some_and(|arg| arg.name == last.value)
+            spec.arg(own).is_some_and(|arg| arg.name == last.value)
                 && spec.prop(last.value).is_none()
                 && spec.child(last.value).is_none()
         };
@@ -243,26 +239,19 @@ impl SetPath<'_> {
         };
         match rest {
             [] => {
-                // The first argument that is not the node's name.
-                let Some(arg) = spec.arg(node.args.len()) else {
+                let Some(arg) = spec.arg(own) else {
                     if self.is_null() {
-                        node.args.push(Spanned::new(Value::Null, self.value_span));
-                        return Ok(());
+                        return Ok(Edit::new(at.to_vec(), Op::SetArgument(own, "#null".to_owned())));
                     }
                     let known = member_names(spec);
                     let example = format!("{parents}{}", known.first().copied().unwrap_or("…"));
                     return Err(Box::new(
-                        Diagnostic::new(
-                            &T0211,
-                            node.name.span,
-                            format!("`{}` has no value, only members", spec.name),
-                        )
-                        .help(format!("add the member, for example `--set {example}=…`"))
-                        .note(format!("members: {}", known.join(", "))),
+                        Diagnostic::new(&T0211, name, format!("`{}` has no value, only members", spec.name))
+                            .help(format!("add the member, for example `--set {example}=…`"))
+                            .note(format!("members: {}", known.join(", "))),
                     ));
                 };
-                let value = self.value(arg.ty, spec.name)?;
-                node.args.push(value);
+                Ok(Edit::new(at.to_vec(), Op::SetArgument(own, self.value(arg.ty, spec.name)?)))
             }
             [last]
                 if spec.prop(last.value).is_some()
@@ -271,13 +260,51 @@ impl SetPath<'_> {
                 let ty =
                     spec.prop(last.value).map_or(spec.free_props, |prop| Some(prop.ty)).unwrap_or(Ty::Text);
                 let value = self.value(ty, last.value)?;
-                node.props.push((Spanned::new(last.value.to_owned(), last.span), value));
+                Ok(Edit::new(at.to_vec(), Op::SetProperty(last.value.to_owned(), value)))
             }
-            deeper => {
-                node.children.push(self.build(parents, spec, deeper, below)?);
+            deeper => self.edit(parents, spec, (deeper, at), below),
+        }
+    }
+
+    /// Returns the nodes of a job that has this edit alone, at their places on the command line.
+    fn layer(&self, edit: &Edit, steps: &[Spanned<&str>]) -> Result<Vec<Node>, Box<Diagnostic>> {
+        let unusable = || Box::new(Diagnostic::new(&T0210, self.value_span, "invalid value"));
+        let top = [NodeStep::by_argument(JOB.name, "x")];
+        let edited = edit::apply("job \"x\" {\n}\n", &top, edit).map_err(|_| unusable())?;
+        // What is wrong with the value was reported by the type of its place.
+        let file = trainc_syntax::parse(self.whole.source, &edited.text, &mut Problems::default());
+        let mut nodes = file.and_then(|file| file.job).ok_or_else(unusable)?.children;
+        for node in &mut nodes {
+            self.set_places(node, steps);
+        }
+        Ok(nodes)
+    }
+
+    /// Gives a node and those below it the places of the path's steps.
+    fn set_places(&self, node: &mut Node, steps: &[Spanned<&str>]) {
+        let Some((name, mut rest)) = steps.split_first() else { return };
+        (node.span, node.name.span) = (self.whole, name.span);
+        for value in node.args.iter_mut().chain(node.props.iter_mut().map(|(_, value)| value)) {
+            value.span = self.value_span;
+        }
+        let repeat = node.spec.map(|spec| spec.repeat);
+        if let (Some(Repeat::ByFirst | Repeat::ByName), Some((key, after))) = (repeat, rest.split_first()) {
+            let name = node.props.first_mut().filter(|_| repeat == Some(Repeat::ByName));
+            match (name, node.args.first_mut()) {
+                (Some((name, value)), _) => (name.span, value.span) = (key.span, key.span),
+                (None, Some(value)) => value.span = key.span,
+                (None, None) => {}
+            }
+            rest = after;
+        }
+        if let [last] = rest {
+            for (name, _) in node.props.iter_mut().filter(|(name, _)| name.value == last.value) {
+                name.span = last.span;
             }
         }
-        Ok(())
+        for child in &mut node.children {
+            self.set_places(child, rest);
+        }
     }
 
     /// Returns whether the value is `#null`, which takes away what is at the path.
@@ -285,30 +312,22 @@ impl SetPath<'_> {
         matches!(kdl_value(self.value), Some(KdlValue::Null))
     }
 
-    /// Parses the value for the type that the path requires: as KDL if it is valid KDL, otherwise as text.
-    fn value(&self, ty: Ty, of: &str) -> Result<Spanned<Value>, Box<Diagnostic>> {
+    /// Returns the value as KDL of the type that the path requires: as it is if it is valid KDL, otherwise as
+    /// text.
+    fn value(&self, ty: Ty, of: &str) -> Result<String, Box<Diagnostic>> {
         if self.is_null() {
-            return Ok(Spanned::new(Value::Null, self.value_span));
+            return Ok("#null".to_owned());
         }
-        let verbatim = KdlValue::String(self.value.to_owned());
-        let parsed = kdl_value(self.value);
+        let switch = bare_boolean(self.value).filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_)));
         let candidates = [
-            parsed.as_ref(),
-            bare_boolean(self.value)
-                .as_ref()
-                .filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_)))
-                .cloned()
-                .as_ref(),
-            Some(&verbatim),
-        ]
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect::<Vec<_>>();
+            kdl_value(self.value).map(|value| (value, self.value.trim().to_owned())),
+            switch.map(|on| (KdlValue::Bool(on), format!("#{on}"))),
+            Some((KdlValue::String(self.value.to_owned()), quoted(self.value))),
+        ];
         let mut first_fault = None;
-        for candidate in &candidates {
-            match parse_value(candidate, ty) {
-                Ok(value) => return Ok(Spanned::new(value, self.value_span)),
+        for (candidate, text) in candidates.into_iter().flatten() {
+            match parse_value(&candidate, ty) {
+                Ok(_) => return Ok(text),
                 Err(fault) => first_fault = first_fault.or(Some(fault)),
             }
         }
@@ -338,12 +357,8 @@ fn kdl_value(value: &str) -> Option<KdlValue> {
     }
 }
 
-fn bare_boolean(value: &str) -> Option<KdlValue> {
-    match value {
-        "true" => Some(KdlValue::Bool(true)),
-        "false" => Some(KdlValue::Bool(false)),
-        _ => None,
-    }
+fn bare_boolean(value: &str) -> Option<bool> {
+    value.parse().ok()
 }
 
 fn member_names(spec: &NodeSpec) -> Vec<&'static str> {
@@ -429,6 +444,7 @@ fn collect_member_paths(parents: &str, spec: &NodeSpec, name: &str, out: &mut Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainc_syntax::ast::Value;
 
     #[track_caller]
     fn rejected(written: &str) -> Diagnostic {
