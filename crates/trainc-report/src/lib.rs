@@ -17,6 +17,7 @@ pub mod markdown;
 pub mod measured;
 mod mesh_picture;
 mod notes;
+mod null_reasons;
 pub mod origins;
 mod problems;
 mod program;

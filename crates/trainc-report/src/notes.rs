@@ -1,21 +1,21 @@
-//! The notes of plan.json: why a value is null, as `path: reason`, and the limits of the prediction.
+//! The notes of plan.json: why a value is null (`null_reasons`), as `path: reason`, and the limits of the
+//! prediction.
 
-use super::cost;
 use super::json::{Document, Evidence};
+use super::null_reasons::Nulls;
 use serde_json::Value;
 use trainc_diag::text;
 use trainc_ir::mesh::LISTED_RANKS;
 use trainc_ir::{Axis, Plan};
-use trainc_plan::plan::minimum_nodes;
 use trainc_predict::bills::unpriced_file_systems;
 use trainc_predict::layout::{Offload, System};
 use trainc_predict::narrowing::{Measurement, Narrowing, STEPS, narrowing};
 use trainc_predict::{
-    Constants, Extrapolation, FEWEST_RUNS, FarRun, Input, Interval, LargerCount, Layout, Prediction, Unknown,
+    Constants, Extrapolation, FEWEST_RUNS, FarRun, Interval, LargerCount, Layout, Prediction,
 };
 
 /// Members whose nulls need no note: a problem may have no help.
-const WITHOUT_NOTE: [&str; 2] = ["problems", "choices"];
+pub(super) const WITHOUT_NOTE: [&str; 2] = ["problems", "choices"];
 
 /// Returns a note for every null, in the order of the document, and the notes on the prediction.
 pub(super) fn notes(
@@ -30,7 +30,7 @@ pub(super) fn notes(
     for (name, value) in &members {
         if !WITHOUT_NOTE.contains(&name.as_str()) {
             find_nulls(name, value, &mut |path| {
-                let (path, reason) = reason(path, plan, prediction, errors);
+                let (path, reason) = Nulls { plan, prediction, errors }.describe(path);
                 let note = format!("{path}: {reason}");
                 if !out.contains(&note) {
                     out.push(note);
@@ -239,239 +239,10 @@ fn find_nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
     }
 }
 
-/// Returns the member that a note is on, which may be a parent, and the reason.
-fn reason<'a>(
-    path: &'a str,
-    plan: Option<&Plan>,
-    prediction: &Prediction,
-    errors: bool,
-) -> (&'a str, String) {
-    let broken = "not computed, because of the errors".to_owned();
-    let is_script = plan.and_then(|plan| plan.mesh.as_ref()).is_some_and(|mesh| mesh.law.is_script());
-    let say = |text: &str| (path, text.to_owned());
-    match figure_of_interval(path, prediction) {
-        "memory.capacity_bytes" if plan.is_some_and(|plan| plan.machine.is_some()) => {
-            say("the memory of this accelerator is not in the catalogue, or the instance has none")
-        }
-        "memory.capacity_bytes" => (path, broken),
-        "memory.fits" if prediction.memory.is_some() && !other_work(plan, true).is_empty() => {
-            (path, format!("not predicted: {}", text::list(&other_work(plan, true), "and")))
-        }
-        "memory.host_bytes" | "memory.peak_checkpoint_bytes" | "memory.fits"
-            if prediction.memory.is_some() =>
-        {
-            say("not known for this machine")
-        }
-        _ if path.starts_with("memory.") => ("memory", reason_or(prediction.no_memory, broken)),
-        "speed.parts.input" | "speed.parts_interval.input" if prediction.speed.is_some() => {
-            let missing = plan.and_then(|plan| Input::from_plan(plan).err());
-            say(missing.map_or("the data loader is assumed to keep up", |unknown| unknown.0))
-        }
-        _ if path == "speed" || path.starts_with("speed.") => {
-            ("speed", reason_or(prediction.no_speed, broken))
-        }
-        "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not set"),
-        "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => {
-            say("the failure rate of nodes is not set; write `node-mtbf`, or `spot` with \
-                `interruptions-per-hour`")
-        }
-        "run.spot" if is_interruption_rate_too_high(plan, prediction) => {
-            say("at this interruption rate the run would take more than a year")
-        }
-        _ if path.starts_with("run.cost") && is_interruption_rate_too_high(plan, prediction) => {
-            say("depends on the expected time, which is unbounded at this interruption rate")
-        }
-        "run.spot.expected_seconds_interval"
-        | "run.spot.p90_seconds_interval"
-        | "run.spot.interruptions_interval" => {
-            say("at the upper bound of the run time the run would never finish at this interruption rate")
-        }
-        "run.spot.expected_usd_interval" | "run.spot.p90_usd_interval" | "run.cost_usd_interval"
-            if prediction.run.as_ref().is_some_and(|run| run.spot.is_some()) =>
-        {
-            say("depends on the interval of the expected time and on the price, one of which is not known")
-        }
-        "run.seconds" | "run.interval" | "run.parts.interruptions"
-            if is_interruption_rate_too_high(plan, prediction) =>
-        {
-            say("at this interruption rate the run would take more than a year")
-        }
-        "run.interval" if prediction.run.is_some() => {
-            say("at the upper bound of step time the run would never finish at this interruption rate")
-        }
-        "run.parts.interruptions" if prediction.run.is_some() => {
-            say("the failure rate of nodes is not set (`node-mtbf`, or `interruptions-per-hour` of \
-                `spot`): no interruptions are assumed")
-        }
-        "run.parts.evaluation" if prediction.run.is_some() => {
-            say("neither `sequences` nor `tokens` of `dataset` is set: `run.seconds` and the cost exclude \
-                the evaluations and are lower bounds")
-        }
-        "run.parts.download" if prediction.run.is_some() => {
-            say("a channel is downloaded before the start, and the size of `dataset` is not set: \
-                `run.seconds` and the cost exclude the download and are lower bounds")
-        }
-        "run.spot" if prediction.run.is_some() => {
-            say("neither `node-mtbf` nor `spot` with `interruptions-per-hour` is set")
-        }
-        "run.seconds" | "run.interval" | "run.checkpoint" | "run.spot" => {
-            (path, reason_or(prediction.no_run, broken))
-        }
-        _ if path.starts_with("run.parts_interval") => {
-            ("run.parts_interval", reason_or(prediction.no_run, broken))
-        }
-        _ if path.starts_with("run.parts") => ("run.parts", reason_or(prediction.no_run, broken)),
-        "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
-            if prediction.run.is_some() =>
-        {
-            if let Some(least) = format_least_cost(prediction) {
-                let systems = plan.map(unpriced_file_systems).unwrap_or_default();
-                let systems = if systems.is_empty() {
-                    "a file system".to_owned()
-                } else {
-                    text::backtick_list(&systems, "and")
-                };
-                return say(&format!("at least {least}: the price of {systems} in this region is not known"));
-            }
-            let unpriced = plan.filter(|plan| has_groups(plan)).and_then(describe_unpriced_type);
-            if let Some(unpriced) = unpriced {
-                return say(&(describe_known_part(prediction) + &unpriced));
-            }
-            say(if plan.is_some_and(|plan| plan.price().is_none() && !has_groups(plan)) {
-                "the catalogue has no price of this instance type in this region; set it with `--price`"
-            } else {
-                "spot prices are not known; set `--discount`"
-            })
-        }
-        "run.cost_parts.volumes" | "run.cost_parts.file_systems" if prediction.run.is_some() => {
-            say("the catalogue has no price for it in this region, or its size is not known")
-        }
-        "run.cost_usd" => {
-            say("depends on the run time, which is not known; `run.most_usd` is the upper bound by max-run")
-        }
-        _ if path.starts_with("run.cost_parts_interval") => {
-            ("run.cost_parts_interval", "depends on the run time, which is not known".to_owned())
-        }
-        _ if path.starts_with("run.cost_parts") => {
-            ("run.cost_parts", "depends on the run time, which is not known".to_owned())
-        }
-        "account" => say("not set; `${account}` is its placeholder"),
-        "digest" | "training_job_name" => say("not assigned to a plan with errors"),
-        "price" if plan.is_some_and(has_groups) => {
-            say("each instance group has its own price: `group_prices`")
-        }
-        "cluster.instance" if plan.is_some_and(has_groups) => say("each instance group has its own type"),
-        _ if errors => (path, broken),
-        "run.most_usd" | "run.price_source" if plan.is_some_and(has_groups) => {
-            match plan.and_then(describe_unpriced_type) {
-                Some(unpriced) => say(&(plan.map(describe_known_most).unwrap_or_default() + &unpriced)),
-                None => say("the number of instances of a group, or `max-run`, is not known"),
-            }
-        }
-        "run.most_usd" if plan.is_some_and(|plan| plan.price().is_some()) => {
-            // The first type has a price.
-            let unpriced = plan.and_then(describe_unpriced_preference);
-            say(&unpriced.unwrap_or_else(|| "`max-run` is not known".to_owned()))
-        }
-        "price" | "run.most_usd" | "run.price_source" => {
-            say("the catalogue has no price of this instance type in this region; set it with `--price`")
-        }
-        "mesh.minimum_nodes" | "mesh.recommended_nodes" => {
-            say(&plan.map_or_else(|| "no plan".to_owned(), minimum_nodes::why_not_applicable))
-        }
-        "mesh" => say("`parallel` or `cluster` is not set"),
-        "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => say("`train` does not determine it"),
-        "image" => say("`image` is not set"),
-        _ if path.starts_with("image.") => {
-            say("the versions in the image are not known, or it does not contain this library")
-        }
-        "source" => say("the program has no local source directory, or it does not exist"),
-        _ if path.starts_with("model.") => say("requires the dimensions of the model"),
-        "model" => say("`model` is not set"),
-        "cluster.gpu.name" | "cluster.gpu.memory_bytes" => say("no GPU of the catalogue"),
-        "region" => say("not set"),
-        _ if is_script => say("decided by the script"),
-        _ => say("not set"),
-    }
-}
-
-/// Returns whether the cluster has instance groups.
-fn has_groups(plan: &Plan) -> bool {
-    plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty())
-}
-
-/// Names the first instance type of the plan without a price.
-fn describe_unpriced_type(plan: &Plan) -> Option<String> {
-    let names = plan.unpriced_instance_types();
-    names.first().map(|name| format!("no price of `{name}` in this region; set it with `--price`"))
-}
-
-/// Names the first preferred instance type without a price.
-fn describe_unpriced_preference(plan: &Plan) -> Option<String> {
-    let all = plan.fleet.alternatives()?;
-    let name = all.iter().find_map(|one| one.unpriced_types().first().copied())?;
-    Some(format!("no price of `{name}` in this region; set it with `--price`"))
-}
-
-/// Describes the known part of the cost of a run, `at least $24,241: `, if there is one.
-fn describe_known_part(prediction: &Prediction) -> String {
-    let known = prediction.run.as_ref().map_or(0.0, |run| run.cost_parts.known_usd());
-    if known > 0.0 { format!("at least {}: ", text::dollars(known)) } else { String::new() }
-}
-
-/// Describes the known part of the cost until `max-run`, if there is one.
-fn describe_known_most(plan: &Plan) -> String {
-    let known = cost::max_run_cost(plan).map_or(0.0, |cost| cost.known_usd());
-    if known > 0.0 { format!("at least {}: ", text::dollars(known)) } else { String::new() }
-}
-
-/// Maps an interval to the figure whose reason it shares: the interval of an unknown part is unknown, and if
-/// the interval of the run is unbounded, so are those of its parts.
-fn figure_of_interval<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
-    let Some(run) = &prediction.run else {
-        return if path == "run.cost_usd_interval" { "run.cost_usd" } else { path };
-    };
-    match path {
-        "run.cost_usd_interval" if run.cost_usd.is_none() => "run.cost_usd",
-        "run.parts_interval.download" => "run.parts.download",
-        "run.parts_interval.evaluation" => "run.parts.evaluation",
-        "run.parts_interval.interruptions" if run.spot.is_none() => "run.parts.interruptions",
-        "run.parts_interval.interruptions" => "run.interval",
-        "run.cost_parts_interval.instances" if !run.cost_parts.instances.is_complete => {
-            "run.cost_parts.instances"
-        }
-        "run.cost_parts_interval.volumes" if !run.cost_parts.volumes.is_complete => "run.cost_parts.volumes",
-        "run.cost_parts_interval.file_systems" if !run.cost_parts.file_systems.is_complete => {
-            "run.cost_parts.file_systems"
-        }
-        _ if path.starts_with("run.cost_parts_interval.") => "run.cost_usd_interval",
-        _ => path,
-    }
-}
-
-/// Returns the cost of a run, with its interval, without the file systems whose price is not known.
-fn format_least_cost(prediction: &Prediction) -> Option<String> {
-    let run = prediction.run.as_ref()?;
-    let interval = run.least_cost_interval()?;
-    let [usd, low, high] = [run.least_usd?, interval.low, interval.high].map(text::dollars);
-    Some(if run.spot.is_some() { usd } else { format!("{usd} ({low} to {high})") })
-}
-
-/// Returns whether no run of this length would finish at the interruption rate of the manifest.
-fn is_interruption_rate_too_high(plan: Option<&Plan>, prediction: &Prediction) -> bool {
-    let cluster = plan.and_then(|plan| plan.job.cluster.as_ref());
-    cluster.is_some_and(|cluster| cluster.node_losses_per_hour().is_some())
-        && prediction.run.as_ref().is_some_and(|run| run.spot.is_none())
-}
-
 /// Returns the work of the program that memory, or time, of the plan does not have.
-fn other_work(plan: Option<&Plan>, takes_memory: bool) -> Vec<&str> {
+pub(super) fn other_work(plan: Option<&Plan>, takes_memory: bool) -> Vec<&str> {
     let all = plan.into_iter().flat_map(|plan| &plan.unmodelled);
     let takes =
         |work: &&trainc_ir::Unmodelled| if takes_memory { work.takes_memory } else { work.takes_time };
     all.filter(takes).map(|work| work.what.as_str()).collect()
-}
-
-fn reason_or(unknown: Option<Unknown>, otherwise: String) -> String {
-    unknown.map_or(otherwise, |unknown| unknown.0.to_owned())
 }
