@@ -1,6 +1,7 @@
 //! Descriptions of layouts and reasons in words.
 
 use super::choice::Choice;
+use super::front::Measure;
 use super::reasons::{LongerPart, Reason};
 use super::space::Space;
 use trainc_diag::text;
@@ -183,13 +184,21 @@ impl std::fmt::Display for LongerPart {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Beaten { by, at_upper_ends, slower, dearer, longer_parts, traits } => {
+            Self::Beaten {
+                by,
+                at_upper_ends,
+                slower,
+                dearer_usd,
+                dearer_on_demand_usd,
+                longer_parts,
+                traits,
+            } => {
                 let ends = if *at_upper_ends { " at the upper end of its interval" } else { "" };
-                write!(f, "beaten by {}{ends}: ", by + 1)?;
+                write!(f, "beaten by {by}{ends}: ")?;
                 let slow = (*slower >= 5e-4).then(|| percent(*slower));
-                let dear = dearer
-                    .filter(|more| more.usd >= 0.005)
-                    .map(|more| format!("{} more expensive{}", usd(more.usd), more.by.amount_suffix()));
+                let dear = known_amount(*dearer_usd, *dearer_on_demand_usd)
+                    .filter(|(more, _)| *more >= 0.005)
+                    .map(|(more, by)| format!("{} more expensive{}", usd(more), by.amount_suffix()));
                 match (slow, dear) {
                     (Some(slow), Some(dear)) => write!(f, "{slow} slower and {dear}")?,
                     (Some(slow), None) => write!(f, "{slow} slower")?,
@@ -201,20 +210,20 @@ impl std::fmt::Display for Reason {
                 if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
             }
             // The other is much faster, and the advantage of this one is within the noise.
-            Self::LessCertain { by, quicker, cheaper, less } if *quicker < 0.0 => {
-                let what = match cheaper {
-                    Some(money) => format!("cheaper{}", money.by.amount_suffix()),
+            Self::LessCertain { by, quicker, cheaper_usd, cheaper_on_demand_usd, less } if *quicker < 0.0 => {
+                let what = match known_amount(*cheaper_usd, *cheaper_on_demand_usd) {
+                    Some((_, by)) => format!("cheaper{}", by.amount_suffix()),
                     None => "less node time".to_owned(),
                 };
-                let (by, times) = (by + 1, percent(-quicker / (1.0 - quicker)));
+                let times = percent(-quicker / (1.0 - quicker));
                 let less = percent(less.max(0.0));
                 write!(f, "may not fit; {by} fits and is {times} faster: {less} {what} is within the noise")
             }
-            Self::LessCertain { by, quicker, cheaper, .. } => {
-                let by = by + 1;
+            Self::LessCertain { by, quicker, cheaper_usd, cheaper_on_demand_usd, .. } => {
                 write!(f, "may not fit; {by} fits: {} faster", percent(quicker.max(0.0)))?;
-                match cheaper.filter(|less| less.usd >= 0.005) {
-                    Some(less) => write!(f, " and {} cheaper{}", usd(less.usd), less.by.amount_suffix()),
+                let cheaper = known_amount(*cheaper_usd, *cheaper_on_demand_usd);
+                match cheaper.filter(|(less, _)| *less >= 0.005) {
+                    Some((less, by)) => write!(f, " and {} cheaper{}", usd(less), by.amount_suffix()),
                     None => Ok(()),
                 }?;
                 write!(f, ", which is within the noise")
@@ -266,6 +275,12 @@ impl std::fmt::Display for Reason {
             }
         }
     }
+}
+
+/// Returns the amount that is known, with its measure.
+fn known_amount(usd: Option<f64>, on_demand_usd: Option<f64>) -> Option<(f64, Measure)> {
+    let predicted = usd.map(|usd| (usd, Measure::Dollars));
+    predicted.or(on_demand_usd.map(|usd| (usd, Measure::OnDemand)))
 }
 
 fn percent(fraction: f64) -> String {

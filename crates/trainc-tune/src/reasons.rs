@@ -5,37 +5,51 @@ use super::front::Measure;
 use super::runners_up::{closest_front_member, recompute_rank, replaced_by_front_member};
 use super::search::{Point, Status};
 use super::space::{Limits, Space};
+use schemars::JsonSchema;
+use serde::Serialize;
 use trainc_predict::memory::{self, MemoryConstants, gpu_memory_parts};
 use trainc_predict::speed::speed;
 use trainc_predict::{Communication, Constants, MemoryParts, Sharding, SpeedParts};
 
-/// Reason why a layout was not chosen.
-#[derive(Clone, Debug, PartialEq)]
+/// Why a layout was rejected. Further kinds and members may be added.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
     /// Another layout is at least as fast and as cheap.
     Beaten {
-        /// Index in the front of the layout that beats it by the smallest margin.
+        /// Number in `front` of the layout that beats it by the smallest margin.
+        #[schemars(range(min = 1))]
         by: usize,
-        /// True if the upper ends of their intervals are compared.
+        /// Whether the upper bounds of their intervals are compared.
         at_upper_ends: bool,
         /// Additional time of the run, a fraction.
         slower: f64,
-        /// Additional cost, if both prices are known.
-        dearer: Option<Money>,
+        /// Additional cost, US dollars; null if a price is unknown.
+        dearer_usd: Option<f64>,
+        /// Additional on-demand cost, US dollars; null unless the job uses spot instances of unknown
+        /// discount.
+        dearer_on_demand_usd: Option<f64>,
         /// Parts of the step that take longer, the largest first.
+        #[serde(rename = "because")]
         longer_parts: Vec<LongerPart>,
         /// Differences of the layout that cause it.
         traits: Vec<String>,
     },
     /// It is better by less than the noise and may not fit, while another surely does.
+    #[serde(rename = "aside")]
     LessCertain {
-        /// Index of the other layout in the front.
+        /// Number of the other layout in `front`.
+        #[schemars(range(min = 1))]
         by: usize,
         /// Time saved, a fraction.
         quicker: f64,
-        /// Saving, if both prices are known.
-        cheaper: Option<Money>,
+        /// Saving, US dollars; null if a price is unknown.
+        cheaper_usd: Option<f64>,
+        /// Saving at on-demand prices, US dollars; null unless the job uses spot instances of unknown
+        /// discount.
+        cheaper_on_demand_usd: Option<f64>,
         /// Saving in dollars or node time, a fraction.
+        #[serde(rename = "less_cost")]
         less: f64,
     },
     /// It does not fit.
@@ -57,6 +71,7 @@ pub enum Reason {
         has_bytes: f64,
     },
     /// It ends after the deadline.
+    #[serde(rename = "late")]
     TooLate {
         /// Seconds of the run.
         seconds: f64,
@@ -64,51 +79,36 @@ pub enum Reason {
         deadline_seconds: f64,
     },
     /// It costs too much, or its cost is unknown.
+    #[serde(rename = "dear")]
     TooExpensive {
-        /// US dollars of the run.
+        /// US dollars of the run; null if a price is unknown.
+        #[serde(rename = "cost_usd")]
         usd: Option<f64>,
-        /// Upper bound of the cost: for spot instances, the on-demand price.
+        /// Upper bound of the cost, US dollars: for spot instances, the on-demand price.
+        #[serde(rename = "on_demand_usd")]
         at_most_usd: Option<f64>,
         /// Maximum cost, US dollars.
         most_usd: f64,
         /// The unknown price, if both are unknown.
+        #[serde(skip)]
         unpriced: String,
     },
     /// A check rejects it.
     Refused(Refusal),
 }
 
-/// A difference in cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Money {
-    /// US dollars.
-    pub usd: f64,
-    /// Measure of the cost.
-    pub by: Measure,
+/// Returns the additional cost of one over another and the additional on-demand cost, of which the measure
+/// knows at most one, US dollars.
+fn cost_difference(by: Measure, one: &Point, other: &Point) -> (Option<f64>, Option<f64>) {
+    let more = by.cost_usd(one).zip(by.cost_usd(other)).map(|(one, other)| one - other);
+    (more.filter(|_| by == Measure::Dollars), more.filter(|_| by == Measure::OnDemand))
 }
 
-impl Money {
-    /// Returns the additional cost of one over another, if both prices are known.
-    fn cost_difference(by: Measure, one: &Point, other: &Point) -> Option<Self> {
-        let (one, other) = by.cost_usd(one).zip(by.cost_usd(other))?;
-        Some(Self { usd: one - other, by })
-    }
-
-    /// Returns the amount in US dollars if it is a cost.
-    pub fn predicted_usd(self) -> Option<f64> {
-        (self.by == Measure::Dollars).then_some(self.usd)
-    }
-
-    /// Returns the amount in US dollars if it is an on-demand cost.
-    pub fn on_demand_usd(self) -> Option<f64> {
-        (self.by == Measure::OnDemand).then_some(self.usd)
-    }
-}
-
-/// Error of a check on a layout.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A check rejects it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Refusal {
-    /// The code: `T0391`.
+    /// The code.
+    #[schemars(regex(pattern = r"^T[0-9]{4}$"))]
     pub code: String,
     /// The message.
     pub message: String,
@@ -117,9 +117,9 @@ pub struct Refusal {
 }
 
 /// A part of a step that takes longer than in the layout that beats it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LongerPart {
-    /// Part.
+    /// The part.
     pub part: &'static str,
     /// Additional seconds per step.
     pub seconds: f64,
@@ -154,22 +154,26 @@ pub fn why_not_on_front(
         }),
         Status::Valid => {
             let measure = Measure::from_points(points);
-            let Some((by, _)) = closest_front_member(points, front, measure, point) else {
-                let by = replaced_by_front_member(points, front, measure, point)?;
-                let other = points.get(*front.get(by)?)?;
+            let Some((at, _)) = closest_front_member(points, front, measure, point) else {
+                let at = replaced_by_front_member(points, front, measure, point)?;
+                let other = points.get(*front.get(at)?)?;
+                let (cheaper_usd, cheaper_on_demand_usd) = cost_difference(measure, other, point);
                 return Some(Reason::LessCertain {
-                    by,
+                    by: at + 1,
                     quicker: 1.0 - point.compared_seconds() / other.compared_seconds(),
-                    cheaper: Money::cost_difference(measure, other, point),
+                    cheaper_usd,
+                    cheaper_on_demand_usd,
                     less: 1.0 - measure.cost(point) / measure.cost(other),
                 });
             };
-            let best = points.get(*front.get(by)?)?;
+            let best = points.get(*front.get(at)?)?;
+            let (dearer_usd, dearer_on_demand_usd) = cost_difference(measure, point, best);
             Some(Reason::Beaten {
-                by,
+                by: at + 1,
                 at_upper_ends: point.is_compared_by_upper_end(),
                 slower: point.compared_seconds() / best.compared_seconds() - 1.0,
-                dearer: Money::cost_difference(measure, point, best),
+                dearer_usd,
+                dearer_on_demand_usd,
                 longer_parts: longer_parts(space, constants, &point.choice, &best.choice),
                 traits: describe_disadvantages(space, &point.choice, &best.choice),
             })

@@ -232,7 +232,13 @@ fn what_is_too_late_says_both_times_so_that_they_differ() {
 /// 100 s compared with 50 s: the difference in cost is within the noise.
 #[test]
 fn a_far_slower_layout_is_not_called_faster() {
-    let aside = super::Reason::LessCertain { by: 0, quicker: -1.0, cheaper: None, less: 0.005 };
+    let aside = super::Reason::LessCertain {
+        by: 1,
+        quicker: -1.0,
+        cheaper_usd: None,
+        cheaper_on_demand_usd: None,
+        less: 0.005,
+    };
     assert_eq!(
         aside.to_string(),
         "may not fit; 1 fits and is 50 % faster: 0.5 % less node time is within the noise"

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use trainc_ir::Price;
 use trainc_predict::{Interval, Prediction, Run};
-use trainc_tune::reasons::{LongerPart, Money};
-use trainc_tune::{Reason, Refusal};
+use trainc_tune::Reason;
 
 /// The version of the format: the major number changes with incompatible changes.
 pub(super) const FORMAT_VERSION: &str = "1.0";
@@ -202,157 +201,9 @@ pub(super) struct RunnerUp {
     /// Memory of the GPU, bytes.
     pub(super) capacity_bytes: Option<f64>,
     /// The reason for its rejection: its kind, and the figures of that kind.
-    pub(super) reason: Rejection,
+    pub(super) reason: Reason,
     /// The reason as text.
     pub(super) text: String,
-}
-
-/// Why a layout was rejected. Further kinds and members may be added.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub(super) enum Rejection {
-    /// Another layout is at least as fast and as cheap.
-    Beaten {
-        /// Number in `front` of the layout that beats it by the smallest margin.
-        #[schemars(range(min = 1))]
-        by: usize,
-        /// Whether the upper bounds of their intervals are compared.
-        at_upper_ends: bool,
-        /// Additional time of the run, a fraction.
-        slower: f64,
-        /// Additional cost, US dollars; null if a price is unknown.
-        dearer_usd: Option<f64>,
-        /// Additional on-demand cost, US dollars; null unless the job uses spot instances of unknown
-        /// discount.
-        dearer_on_demand_usd: Option<f64>,
-        /// Parts of the step that take longer, the largest first.
-        because: Vec<Longer>,
-        /// Differences of the layout that cause it.
-        traits: Vec<String>,
-    },
-    /// It is better by less than the noise and may not fit, while another surely does.
-    Aside {
-        /// Number of the other layout in `front`.
-        #[schemars(range(min = 1))]
-        by: usize,
-        /// Time saved, a fraction.
-        quicker: f64,
-        /// Saving, US dollars; null if a price is unknown.
-        cheaper_usd: Option<f64>,
-        /// Saving at on-demand prices, US dollars; null unless the job uses spot instances of unknown
-        /// discount.
-        cheaper_on_demand_usd: Option<f64>,
-        /// Saving in dollars or node time, a fraction.
-        less_cost: f64,
-    },
-    /// It does not fit.
-    TooLarge {
-        /// Bytes needed on the fullest GPU.
-        needs_bytes: f64,
-        /// Available bytes.
-        has_bytes: f64,
-        /// The largest part of it.
-        part: &'static str,
-        /// That part, bytes.
-        part_bytes: f64,
-    },
-    /// It leaves too little room.
-    Tight {
-        /// Bytes needed on the fullest GPU.
-        needs_bytes: f64,
-        /// Available bytes.
-        has_bytes: f64,
-    },
-    /// It ends after the deadline.
-    Late {
-        /// Seconds of the run.
-        seconds: f64,
-        /// The deadline, seconds.
-        deadline_seconds: f64,
-    },
-    /// It costs too much, or its cost is unknown.
-    Dear {
-        /// US dollars of the run; null if a price is unknown.
-        cost_usd: Option<f64>,
-        /// Upper bound of the cost, US dollars: for spot instances, the on-demand price.
-        on_demand_usd: Option<f64>,
-        /// Maximum cost, US dollars.
-        most_usd: f64,
-    },
-    /// A check rejects it.
-    Refused {
-        /// The code.
-        #[schemars(regex(pattern = r"^T[0-9]{4}$"))]
-        code: String,
-        /// The message.
-        message: String,
-        /// Number of compiled layouts with this error.
-        layouts: usize,
-    },
-}
-
-/// A part of a step that takes longer than in the layout that beats it.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Longer {
-    /// The part.
-    part: &'static str,
-    /// Additional seconds per step.
-    seconds: f64,
-    /// The collective behind most of it.
-    collective: Option<&'static str>,
-}
-
-impl From<&Refusal> for Rejection {
-    fn from(refusal: &Refusal) -> Self {
-        let Refusal { code, message, layouts } = refusal.clone();
-        Self::Refused { code, message, layouts }
-    }
-}
-
-impl From<&Reason> for Rejection {
-    fn from(reason: &Reason) -> Self {
-        match reason {
-            Reason::Beaten { by, at_upper_ends, slower, dearer, longer_parts, traits } => Self::Beaten {
-                by: by + 1,
-                at_upper_ends: *at_upper_ends,
-                slower: *slower,
-                dearer_usd: dearer.and_then(Money::predicted_usd),
-                dearer_on_demand_usd: dearer.and_then(Money::on_demand_usd),
-                because: longer_parts
-                    .iter()
-                    .map(|LongerPart { part, seconds, collective }| Longer {
-                        part,
-                        seconds: *seconds,
-                        collective: *collective,
-                    })
-                    .collect(),
-                traits: traits.clone(),
-            },
-            Reason::LessCertain { by, quicker, cheaper, less } => Self::Aside {
-                by: by + 1,
-                quicker: *quicker,
-                cheaper_usd: cheaper.and_then(Money::predicted_usd),
-                cheaper_on_demand_usd: cheaper.and_then(Money::on_demand_usd),
-                less_cost: *less,
-            },
-            Reason::TooLarge { needs_bytes, has_bytes, part, part_bytes } => Self::TooLarge {
-                needs_bytes: *needs_bytes,
-                has_bytes: *has_bytes,
-                part,
-                part_bytes: *part_bytes,
-            },
-            Reason::Tight { needs_bytes, has_bytes } => {
-                Self::Tight { needs_bytes: *needs_bytes, has_bytes: *has_bytes }
-            }
-            Reason::TooLate { seconds, deadline_seconds } => {
-                Self::Late { seconds: *seconds, deadline_seconds: *deadline_seconds }
-            }
-            Reason::TooExpensive { usd, at_most_usd, most_usd, .. } => {
-                Self::Dear { cost_usd: *usd, on_demand_usd: *at_most_usd, most_usd: *most_usd }
-            }
-            Reason::Refused(refusal) => Self::from(refusal),
-        }
-    }
 }
 
 /// The layouts of a job without a predicted time.

@@ -1,6 +1,6 @@
 //! The rows of the output.
 
-use super::document::{Edits, Figures, Layout, Machine, Rejection, RunnerUp};
+use super::document::{Edits, Figures, Layout, Machine, RunnerUp};
 use super::figures::{self, OnDemand};
 use super::output::{file_texts, set_texts};
 use trainc_diag::Edit;
@@ -83,7 +83,7 @@ impl Lost {
                 &OnDemand::from_run(run, point),
             ),
             capacity_bytes: Some(point.capacity_bytes),
-            reason: Rejection::from(&self.reason),
+            reason: self.reason.clone(),
             text: self.reason.to_string(),
         }
     }

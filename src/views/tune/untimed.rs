@@ -1,7 +1,7 @@
 //! Output of `tune` for a job whose step time cannot be predicted.
 
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
-use super::document::{self, Document, Edits, FORMAT_VERSION, Machine, Rejection, RunnerUp};
+use super::document::{self, Document, Edits, FORMAT_VERSION, Machine, RunnerUp};
 use super::figures::{capital, varied_and_held};
 use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
 use super::rows;
@@ -168,13 +168,14 @@ impl<'a> UnrankedOutput<'a> {
     }
 
     fn runner_up(&self, choice: &Choice, refusal: &Refusal) -> RunnerUp {
+        let reason = Reason::Refused(refusal.clone());
         RunnerUp {
             edits: Edits { sets: self.sets(choice), file_edits: None },
             machine: self.machine(choice),
             figures: document::Figures::default(),
             capacity_bytes: None,
-            reason: Rejection::from(refusal),
-            text: Reason::Refused(refusal.clone()).to_string(),
+            text: reason.to_string(),
+            reason,
         }
     }
 
