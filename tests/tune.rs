@@ -684,6 +684,30 @@ fn what_counts_only_with_set_is_not_written() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
 }
 
+/// A setting of what is switched off has no effect: a layout that moves no activations is shown and written
+/// without `horizon`.
+#[test]
+fn a_layout_without_offload_is_written_without_its_horizon() {
+    let dir = Scratch::new("tune-horizon");
+    dir.write("scripts/train.py", "import torch\n");
+    let (engine, text) = &jobs()[3];
+    let text = job(text).replace("offload-activations #true", "offload-activations #true horizon=2");
+    assert!(text.contains("horizon=2"), "{engine}");
+    dir.write("job.kdl", &text);
+    let tune = ["tune", "job.kdl", "--instances", "ml.p4d.24xlarge", "--max-nodes", "2"];
+    let tuned = run(&dir, &[&tune[..], &["-o", "json"]].concat()).json();
+    let front = tuned["front"].as_array().unwrap();
+    let ends = |one: &&serde_json::Value| one["sets"].to_string().contains("offload-activations=#false");
+    let found = front.iter().find(ends).unwrap_or_else(|| panic!("{front:?}"));
+    assert!(found["sets"].to_string().contains("parallel.offload-activations.horizon=#null"), "{found}");
+    let ran = run(&dir, &[&tune[..], &[&format!("--write={}", found["number"])]].concat());
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let written = std::fs::read_to_string(dir.0.join("job.kdl")).unwrap();
+    assert!(written.contains("offload-activations #false\n") && !written.contains("horizon"), "{written}");
+    let checked = run(&dir, &["check", "job.kdl"]);
+    assert!(!checked.err.contains("horizon"), "{}", checked.err);
+}
+
 /// Why each of those that come next lost: by what it says, which can be held against the figures beside it.
 #[test]
 fn what_comes_next_says_why_it_lost() {
