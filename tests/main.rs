@@ -31,6 +31,7 @@ mod hostile;
 mod house;
 mod intervals;
 mod knobs;
+mod language;
 mod laws;
 mod lsp;
 mod machines;

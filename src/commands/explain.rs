@@ -34,6 +34,22 @@ fn topics() -> Vec<&'static str> {
     names().into_iter().chain(PATHS.iter().map(String::as_str)).collect()
 }
 
+/// Returns the topics that a word may mean: the one with the nearest spelling, else the paths that end with the
+/// word, else those that contain it.
+fn near_topics(word: &str) -> Vec<&'static str> {
+    const MOST: usize = 8;
+    let known = topics();
+    if let Some(near) = text::nearest(word, known.iter().copied()) {
+        return vec![near];
+    }
+    let paths = || known.iter().copied().filter(|topic| topic.contains('.'));
+    let ends: Vec<&str> = paths().filter(|path| path.rsplit('.').next() == Some(word)).collect();
+    if !ends.is_empty() {
+        return ends;
+    }
+    paths().filter(|path| path.split(['.', '-', '_']).any(|part| part == word)).take(MOST).collect()
+}
+
 /// Runs the command.
 pub(crate) fn run(io: &mut Io, args: &Args) -> u8 {
     let topic = args.topic.as_str();
@@ -41,17 +57,17 @@ pub(crate) fn run(io: &mut Io, args: &Args) -> u8 {
     let is_number = !topic.is_empty() && topic.bytes().all(|b| b.is_ascii_digit());
     let wanted = if is_number { format!("T{topic:0>4}") } else { topic.to_owned() };
     let page = find(crate::codes(), &wanted).map(|code| code.page.to_owned());
-    if let Some(text) = page.or_else(|| reference::describe(topic)) {
+    if let Some(text) = page.or_else(|| reference::describe(topic, crate::codes())) {
         // Prose is hard to read in wider columns.
         let options = Options { color: io.color, unicode: io.unicode, width: io.width.min(100), notes: true };
         io.print_colored(&page::render(&text, options));
         return exit::DONE;
     }
-    let known = topics();
-    let is_path = |name: &&&str| name.rsplit('.').next() == Some(topic);
-    let hint = match text::nearest(topic, known.iter().copied()).or(known.iter().find(is_path).copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "`trainc catalog rules` lists all codes, `trainc schema` all nodes".to_owned(),
+    let near = near_topics(topic);
+    let hint = if near.is_empty() {
+        "`trainc catalog rules` lists all codes, `trainc schema` all nodes".to_owned()
+    } else {
+        format!("did you mean {}?", text::backtick_list(&near, "or"))
     };
     io.note(&format!("error: unknown code or node `{topic}`; {hint}\n"));
     exit::USAGE

@@ -16,7 +16,12 @@ pub fn render(page: &str, options: Options) -> String {
     let mut in_block = false;
     for line in page.lines() {
         let is_fence = line.starts_with("```");
-        let is_separate = is_fence || in_block || line.trim().is_empty() || line.starts_with(['#', '|', '-']);
+        let item = line.trim_start().strip_prefix("- ");
+        let is_separate = is_fence
+            || in_block
+            || line.trim().is_empty()
+            || line.starts_with(['#', '|', '-'])
+            || item.is_some();
         if is_separate {
             flush(&mut paragraph, columns, options, &mut out);
         }
@@ -35,9 +40,11 @@ pub fn render(page: &str, options: Options) -> String {
                 out.push_str(&mark.repeat(heading.width()));
                 out.push('\n');
             }
-        } else if let Some(item) = line.strip_prefix("- ") {
-            for (at, line) in text::wrap(&strip_markup(item), columns.saturating_sub(2), 0).iter().enumerate()
-            {
+        } else if let Some(item) = item {
+            let indent = line.len() - line.trim_start().len();
+            let columns = columns.saturating_sub(indent + 2);
+            for (at, line) in text::wrap(&strip_markup(item), columns, 0).iter().enumerate() {
+                out.push_str(&" ".repeat(indent));
                 out.push_str(if at == 0 { "- " } else { "  " });
                 out.push_str(&colour_inline_code(line, options));
                 out.push('\n');
@@ -136,7 +143,7 @@ mod tests {
 
     const PAGE: &str = "# T0000 some-name\n\nOne **short** sentence\nover two lines, see [the \
         guide](https://a.b/c); [T0257](T0257.md) too.\n\n## Wrong\n\n```kdl must-fail\nregion \"x\" {\n    \
-        a\n}\n```\n\n- `a [b](c)` is\n- not a link\n";
+        a\n}\n```\n\n- `a [b](c)` is\n- not a link\n  - inner\n";
 
     fn show(color: bool) -> String {
         render(PAGE, Options { color, width: 60, ..Options::default() })
@@ -148,7 +155,7 @@ mod tests {
             show(false),
             "T0000 some-name\n───────────────\n\nOne short sentence over two lines, see the \
                 guide\n(https://a.b/c); T0257 too.\n\nWrong\n─────\n\n    region \"x\" {\n        a\n    \
-                }\n\n- `a [b](c)` is\n- not a link\n"
+                }\n\n- `a [b](c)` is\n- not a link\n  - inner\n"
         );
     }
 

@@ -56,9 +56,22 @@ pub struct Member {
     /// What messages call it; none: its name.
     pub called: Option<&'static str>,
     /// How to write it in place of `request`; none: its nodes and names with `…` as the value.
-    pub example: Option<&'static str>,
+    pub written_as: Option<&'static str>,
     /// The argument of the estimators of the SageMaker Python SDK v2, if they have one.
     pub estimator: Option<&'static str>,
+}
+
+/// What holds where a value is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultValue {
+    /// Nothing: a value that is required.
+    None,
+    /// The same as with this value, in KDL without the quotes of a string.
+    Value(&'static str),
+    /// Something that depends on more, in Markdown.
+    Words(&'static str),
+    /// What SageMaker model parallel takes for this parameter, which the catalogue knows.
+    OfSmp(&'static str),
 }
 
 /// A value of a node.
@@ -74,6 +87,11 @@ pub struct Declared {
     pub unit: Unit,
     /// Whether some layer must write it.
     pub required: bool,
+    /// What holds where no layer writes it.
+    pub default: DefaultValue,
+    /// What it reaches, where neither a member nor a placeholder nor a file's key says it; empty: what its
+    /// node reaches.
+    pub reaches: &'static str,
     /// One line for the reference.
     pub doc: &'static str,
     /// The name of the argument of a child.
@@ -105,6 +123,8 @@ impl Declared {
             ty,
             unit: Unit::OfType,
             required: false,
+            default: DefaultValue::None,
+            reaches: "",
             doc: "",
             argument: "",
             repeat: Repeat::Once,
@@ -121,6 +141,26 @@ impl Declared {
     /// Some layer must write it.
     pub(crate) const fn required(self) -> Self {
         Self { required: true, ..self }
+    }
+
+    /// Is the same as with this value where no layer writes it.
+    pub(crate) const fn default(self, value: &'static str) -> Self {
+        Self { default: DefaultValue::Value(value), required: false, ..self }
+    }
+
+    /// Says in words what holds where no layer writes it.
+    pub(crate) const fn otherwise(self, words: &'static str) -> Self {
+        Self { default: DefaultValue::Words(words), required: false, ..self }
+    }
+
+    /// Is this parameter of SageMaker model parallel, with its default.
+    pub(crate) const fn smp(self, parameter: &'static str) -> Self {
+        Self { default: DefaultValue::OfSmp(parameter), ..self }
+    }
+
+    /// Reaches what no member, placeholder or key of a file says.
+    pub(crate) const fn reaches(self, what: &'static str) -> Self {
+        Self { reaches: what, ..self }
     }
 
     /// Names the argument of a child, if the type does not.
@@ -186,7 +226,7 @@ impl Declared {
             is_as_written: true,
             is_whole: false,
             called: None,
-            example: None,
+            written_as: None,
             estimator: None,
         };
         Self { member: Some(member), ..self }
@@ -220,8 +260,8 @@ impl Declared {
     }
 
     /// Is written so in place of a member of `request`.
-    pub(crate) const fn example(self, example: &'static str) -> Self {
-        Self { member: Some(Member { example: Some(example), ..self.member() }), ..self }
+    pub(crate) const fn written_as(self, form: &'static str) -> Self {
+        Self { member: Some(Member { written_as: Some(form), ..self.member() }), ..self }
     }
 
     /// Is this argument of the SDK v2's estimators.

@@ -22,7 +22,7 @@ mod table;
 pub mod units;
 
 pub use address::{ACCOUNT_MARK, Address};
-pub use declared::{Declared, Member, Place, Unit};
+pub use declared::{Declared, DefaultValue, Member, Place, Unit};
 pub use kind::{Kind, Shown, pair_of_fractions};
 pub use locations::{Access, Location, LocationField};
 pub use node::{Leaf, NodeType, NodeVisitor, Slot};

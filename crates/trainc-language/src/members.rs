@@ -41,8 +41,8 @@ impl SentValue {
 
     /// Returns how it is written, with `…` as the value.
     pub fn example(&self) -> String {
-        if let Some(example) = self.member.example {
-            return example.to_owned();
+        if let Some(form) = self.member.written_as {
+            return form.to_owned();
         }
         let value = match self.declared.ty {
             Ty::Int(..) | Ty::Count | Ty::Number(..) => "…",

@@ -168,6 +168,8 @@ pub struct NodeSpec {
     pub of_first: &'static [&'static str],
     /// The engines that support a child of `parallel`; `None` for other nodes.
     pub engines: Option<&'static [&'static str]>,
+    /// What its values reach that have neither a member nor a placeholder; empty: what its parent reaches.
+    pub reaches: &'static str,
     /// Whether it has an effect on SageMaker alone, with all that is in it.
     pub only_sagemaker: bool,
     /// Whether it is in a layer, so that `#null` in it takes away what an earlier layer set.
@@ -192,6 +194,7 @@ impl NodeSpec {
         alternatives: &[],
         of_first: &[],
         engines: None,
+        reaches: "",
         only_sagemaker: false,
         is_layered: true,
         rows: Rows::Keyed,

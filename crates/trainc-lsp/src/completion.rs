@@ -1,5 +1,6 @@
 //! Completion: nodes, properties, values, names from the catalogue, and placeholders.
 
+use super::hover::path_of;
 use super::open_document::OpenDocument;
 use super::positions::Encoding;
 use kdl::KdlDocument;
@@ -8,6 +9,7 @@ use lsp_types::{
     TextEdit,
 };
 use trainc_catalog::{images, instances, models, prices, regions};
+use trainc_diag::Code;
 use trainc_diag::text::{dollars, short_number};
 use trainc_plan::bind::{placeholder_meaning, placeholder_paths, placeholder_values};
 use trainc_plan::reference;
@@ -25,6 +27,7 @@ pub(super) fn completions(
     text: &str,
     offset: usize,
     encoding: Encoding,
+    codes: &[&Code],
 ) -> Vec<CompletionItem> {
     if let Some(start) = cursor::placeholder_start(text, offset) {
         return placeholder_completions(opened, text, (start, offset), encoding);
@@ -33,13 +36,13 @@ pub(super) fn completions(
     let value_texts =
         |step: Step, spec: &NodeSpec, name: &str, ty: Ty| value_texts(step, spec, name, ty, region);
     let cursor = Cursor::at(document, text, offset);
-    let Some(step) = cursor.node() else { return node_completions(None, document) };
-    let parent = cursor.steps.iter().rev().nth(1).copied();
+    let Some(step) = cursor.node() else { return node_completions(&[], document, codes) };
     match cursor.part {
-        Part::Block => node_completions(Some(step), step.node.children().unwrap_or(document)),
+        Part::Block => node_completions(&cursor.steps, step.node.children().unwrap_or(document), codes),
         Part::Name => {
-            let siblings = parent.map_or(Some(document), |parent| parent.node.children());
-            node_completions(parent, siblings.unwrap_or(document))
+            let above = cursor.steps.get(..cursor.steps.len() - 1).unwrap_or_default();
+            let siblings = above.last().map_or(Some(document), |parent| parent.node.children());
+            node_completions(above, siblings.unwrap_or(document), codes)
         }
         Part::Gap | Part::Key(_) => {
             let Some(spec) = step.spec else { return Vec::new() };
@@ -79,7 +82,13 @@ pub(super) fn completions(
 }
 
 /// Returns the nodes that are valid in a block, without those that are there and may not be repeated.
-fn node_completions(parent: Option<Step>, block: &KdlDocument) -> Vec<CompletionItem> {
+fn node_completions(above: &[Step], block: &KdlDocument, codes: &[&Code]) -> Vec<CompletionItem> {
+    let parent = above.last();
+    let names: Vec<&str> = above.iter().map(|step| step.node.name().value()).collect();
+    let describe = |spec: &NodeSpec| {
+        let path = path_of(&[names.as_slice(), &[spec.name]].concat());
+        reference::describe(&path, codes).unwrap_or_else(|| spec.doc.to_owned())
+    };
     let engine = parent.and_then(|parent| parent.node.get("engine")).and_then(|value| value.as_string());
     let specs: Vec<&'static NodeSpec> = match parent {
         Some(parent) => parent.spec.map_or_else(Vec::new, |spec| spec.children.to_vec()),
@@ -102,7 +111,7 @@ fn node_completions(parent: Option<Step>, block: &KdlDocument) -> Vec<Completion
             detail: Some(spec.doc.to_owned()),
             documentation: Some(Documentation::MarkupContent(MarkupContent {
                 kind: MarkupKind::Markdown,
-                value: reference::node(spec),
+                value: describe(spec),
             })),
             ..CompletionItem::default()
         })
@@ -287,7 +296,7 @@ mod tests {
         let (before, after) = text.split_once('|').unwrap();
         let text = format!("{before}{after}");
         let document = trainc_syntax::document::parse(SourceId(0), &text, &mut Problems::default()).unwrap();
-        let items = completions(None, &document, &text, before.len(), Encoding::Utf8);
+        let items = completions(None, &document, &text, before.len(), Encoding::Utf8, &[]);
         items.into_iter().map(|item| item.label).collect()
     }
 

@@ -25,7 +25,7 @@ pub(super) fn hover(
     let values = opened.compiled.plan.as_ref().map(|plan| rows(plan, &opened.sources)).unwrap_or_default();
     let at = Cursor::at(document, text, offset);
     let (words, start, end) = match cursor::placeholder(text, offset) {
-        Some((path, start, end)) => (placeholder_hover(&values, path)?, start, end),
+        Some((path, start, end)) => (placeholder_hover(&values, path, codes)?, start, end),
         None => hover_at(opened, &at, &values, codes)?,
     };
     // The name of a node stands for all of its line.
@@ -67,25 +67,22 @@ fn hover_at(
         let span = Span::new(opened.source, start, end);
         values.iter().filter(|row| row.span == Some(span)).map(resolved).collect::<String>()
     };
-    let path = path_of(cursor);
+    let path = path_of(&cursor.names());
     let (mut words, start, end) = match cursor.part {
         Part::Name => {
             let name = step.node.name().span();
-            (
-                reference::describe(&path).unwrap_or_else(|| reference::node(spec)),
-                name.offset(),
-                name.offset() + name.len(),
-            )
+            (reference::describe(&path, codes)?, name.offset(), name.offset() + name.len())
         }
         Part::Argument(at, entry) => {
             let (start, end) = cursor::value_range(entry);
             let page = page_of(spec, entry, codes);
-            (page.or_else(|| reference::describe(&format!("{path}.{}", spec.arg(at)?.name)))?, start, end)
+            let described = || reference::describe(&format!("{path}.{}", spec.arg(at)?.name), codes);
+            (page.or_else(described)?, start, end)
         }
         Part::Key(entry) | Part::Value(entry) => {
             let (start, end) = (entry.span().offset(), cursor::value_range(entry).1);
             let key = entry.name()?.value();
-            let known = spec.prop(key).and_then(|_| reference::describe(&format!("{path}.{key}")));
+            let known = spec.prop(key).and_then(|_| reference::describe(&format!("{path}.{key}"), codes));
             (known.or_else(|| reference::free_property(spec, key))?, start, end)
         }
         Part::Gap | Part::Block => return None,
@@ -99,10 +96,9 @@ fn hover_at(
     Some((words, start, end))
 }
 
-/// Returns the path of the node for `trainc explain`: the names from the children of the job on.
-fn path_of(cursor: &Cursor) -> String {
-    let names: Vec<&str> = cursor.steps.iter().map(|step| step.node.name().value()).collect();
-    let inside = match names.as_slice() {
+/// Returns the path of a node for `trainc explain`: the names from the children of the job on.
+pub(super) fn path_of(names: &[&str]) -> String {
+    let inside = match names {
         ["job" | "env", inside @ ..] if !inside.is_empty() => inside,
         all => all,
     };
@@ -122,8 +118,8 @@ fn resolved(row: &OriginRow) -> String {
     format!("\n\n`{}` = {}, from {}", row.path, row.value, row.why)
 }
 
-fn placeholder_hover(values: &[OriginRow], path: &str) -> Option<String> {
-    let meaning = reference::describe(path)?;
+fn placeholder_hover(values: &[OriginRow], path: &str, codes: &[&Code]) -> Option<String> {
+    let meaning = reference::describe(path, codes)?;
     Some(find_row(values, path).map_or_else(|| meaning.clone(), |row| format!("{meaning}{}", resolved(row))))
 }
 

@@ -445,7 +445,8 @@ impl<'a> Server<'a> {
         let document = document::parse(SourceId(0), &open.text, &mut Problems::default()).unwrap_or_default();
         let opened = self.documents.get(at.text_document.uri.as_str());
         let offset = self.client.encoding.offset(&open.text, at.position);
-        Some(completion::completions(opened, &document, &open.text, offset, self.client.encoding))
+        let encoding = self.client.encoding;
+        Some(completion::completions(opened, &document, &open.text, offset, encoding, self.codes))
     }
 
     /// Returns an edit of a file, with the version of the text that it is about if the client takes it.

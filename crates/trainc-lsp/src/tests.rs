@@ -10,6 +10,7 @@ use trainc_check::compile;
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_ir::SourceTree;
+use trainc_plan::bind::{placeholder_paths, placeholder_values};
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 use trainc_plan::{Compiled, Options, ReadError, World};
 
@@ -187,6 +188,17 @@ fn figures(text: &str) -> [String; 3] {
 }
 
 #[test]
+fn a_plan_has_every_placeholder() {
+    let plan = compile_text(STARTER).plan.unwrap();
+    let values = placeholder_values(&plan);
+    assert_eq!(
+        values.keys().map(String::as_str).collect::<Vec<_>>(),
+        placeholder_paths().collect::<Vec<_>>()
+    );
+    assert_eq!(values["run.steps"].as_deref(), Some("1000"));
+}
+
+#[test]
 fn figures_stand_beside_the_values_that_decide_them() {
     let [time, cost, memory] = figures(STARTER);
     let sharded =
@@ -298,7 +310,7 @@ fn the_name_of_a_node_shows_the_figures_of_its_values() {
     ] {
         let (of_name, of_value) = (hover(name), hover(value));
         assert_eq!(items(&of_name), items(&of_value), "{of_name}");
-        assert!(!items(&of_name).is_empty() && of_name.starts_with("```kdl\n"), "{of_name}");
+        assert!(!items(&of_name).is_empty() && of_name.contains("```kdl\n"), "{of_name}");
         let resolved: Vec<&str> = of_value.lines().filter(|line| line.contains("` = ")).collect();
         assert!(resolved.iter().all(|line| of_name.contains(line)), "{of_name}");
     }

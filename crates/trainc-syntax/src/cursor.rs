@@ -49,6 +49,11 @@ impl<'d> Cursor<'d> {
         cursor
     }
 
+    /// Returns the names of the nodes around it, innermost last.
+    pub fn names(&self) -> Vec<&'d str> {
+        self.steps.iter().map(|step| step.node.name().value()).collect()
+    }
+
     /// Returns the innermost node.
     pub fn node(&self) -> Option<Step<'d>> {
         self.steps.last().copied()

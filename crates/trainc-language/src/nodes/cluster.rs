@@ -10,75 +10,89 @@ use trainc_diag::source::Span;
 
 node! {
     /// where the job runs: an instance type, `custom` or `local`
-    pub struct Cluster("cluster") {
+    pub struct Cluster("cluster"; reaches: "the plan") {
         /// the instance type, `custom` or `local`
         pub instance: Field<String> = optional_arg("instance", Ty::Plain)
             .sent_as("ResourceConfig.InstanceType")
             .by_code()
-            .example("cluster \"ml.…\"")
-            .estimator("instance_type");
+            .written_as("cluster \"ml.…\"")
+            .estimator("instance_type")
+            .otherwise("required, unless `group`s or `request` name the instances");
         /// number of instances
         pub nodes: Field<u64> = prop("nodes", Ty::Int(1, 1_000_000))
             .sent_as("ResourceConfig.InstanceCount")
             .by_code()
-            .estimator("instance_count");
+            .estimator("instance_count")
+            .default("1");
         /// EBS volume of each instance
         pub volume_bytes: Field<u64> = child("volume", Ty::Bytes)
             .only_sagemaker()
             .sent_as("ResourceConfig.VolumeSizeInGB")
             .called("`volume` in GiB")
-            .example("cluster { volume \"500GiB\" }")
-            .estimator("volume_size"),
+            .written_as("cluster { volume \"500GiB\" }")
+            .estimator("volume_size")
+            .default("30GiB"),
             default (30 * GIB, "SageMaker Python SDK default, 30 GiB");
         /// KMS key that encrypts it
         pub volume_kms: Field<Address> = prop_of("volume", "kms", Ty::Text)
             .listed("volume-kms")
             .sent_as("ResourceConfig.VolumeKmsKeyId")
             .called("the volume's key")
-            .example("cluster { volume \"…\" kms=\"…\" }")
-            .estimator("volume_kms_key");
+            .written_as("cluster { volume \"…\" kms=\"…\" }")
+            .estimator("volume_kms_key")
+            .otherwise("no key of yours");
         /// maximum run time, after which the service stops the job
         // The default is the service's (botocore, StoppingCondition).
         pub max_run_seconds: Field<u64> = child("max-run", Ty::Duration)
             .only_sagemaker()
             .sent_as("StoppingCondition.MaxRuntimeInSeconds")
-            .estimator("max_run"),
+            .estimator("max_run")
+            .default("1d"),
             default (86_400_u64, "SageMaker default, 1d");
         /// maximum wait for capacity
         pub max_pending_seconds: Field<u64> = child("max-pending", Ty::Duration)
             .only_sagemaker()
-            .sent_as("StoppingCondition.MaxPendingTimeInSeconds");
+            .sent_as("StoppingCondition.MaxPendingTimeInSeconds")
+            .otherwise("not sent");
         pub spot: Option<Spot>;
         /// keep-alive period of the instances after the job
         pub warm_pool_seconds: Field<u64> = child("warm-pool", Ty::Duration)
             .only_sagemaker()
             .sent_as("ResourceConfig.KeepAlivePeriodInSeconds")
-            .example("cluster { warm-pool \"30m\" }")
-            .estimator("keep_alive_period_in_seconds");
+            .written_as("cluster { warm-pool \"30m\" }")
+            .estimator("keep_alive_period_in_seconds")
+            .otherwise("the instances are released with the job");
         /// retries after internal server errors
         pub retry: Field<u64> = child("retry", Ty::Count)
             .only_sagemaker()
             .sent_as("RetryStrategy.MaximumRetryAttempts")
             .whole()
-            .estimator("max_retry_attempts");
+            .estimator("max_retry_attempts")
+            .otherwise("no retries");
         /// ARN of a training plan that reserves the capacity
         pub training_plan: Field<Address> = child("training-plan", Ty::Text)
             .only_sagemaker()
             .sent_as("ResourceConfig.TrainingPlanArn")
-            .example("cluster { training-plan \"arn:…\" }")
-            .estimator("training_plan");
+            .written_as("cluster { training-plan \"arn:…\" }")
+            .estimator("training_plan")
+            .otherwise("on-demand or spot capacity");
         pub placement: Option<Placement>;
         pub groups: Vec<InstanceGroup>;
         pub gpu: Option<CustomGpu>;
         /// custom cluster: bandwidth between the GPUs of a node, per GPU
-        pub intra_bytes_per_second: Field<u64> = child("intra", Ty::Rate);
+        pub intra_bytes_per_second: Field<u64> = child("intra", Ty::Rate)
+            .otherwise("required for `custom`");
         /// custom cluster: network bandwidth of a node
-        pub inter_bytes_per_second: Field<u64> = child("inter", Ty::Rate);
+        pub inter_bytes_per_second: Field<u64> = child("inter", Ty::Rate)
+            .otherwise("required for `custom`");
         /// local cluster, or engine `worker` on an instance type without GPUs: processes per node, one rank
         /// each
-        pub ranks: Field<u64> = child("ranks", Ty::Int(1, 1024)).argument("count");
+        pub ranks: Field<u64> = child("ranks", Ty::Int(1, 1024)).argument("count")
+            .otherwise("the shard degree on a local cluster, otherwise `1`");
         /// mean time between failures of one node
-        pub node_mtbf_seconds: Field<u64> = child("node-mtbf", Ty::Duration);
+        pub node_mtbf_seconds: Field<u64> = child("node-mtbf", Ty::Duration)
+            .otherwise("no failures are assumed; figures of interruptions are null")
+            .reaches("the prediction of time and cost");
     }
 }
 
@@ -104,7 +118,9 @@ node! {
             .sent_as("StoppingCondition.MaxWaitTimeInSeconds")
             .estimator("max_wait");
         /// expected interruptions of one instance
-        pub interruptions_per_hour: Field<f64> = prop("interruptions-per-hour", Ty::Number(0.0, 3600.0));
+        pub interruptions_per_hour: Field<f64> = prop("interruptions-per-hour", Ty::Number(0.0, 3600.0))
+            .otherwise("no interruptions are assumed; figures of them are null")
+            .reaches("the prediction of time and cost");
     }
 }
 
@@ -113,14 +129,16 @@ node! {
     pub struct Placement("placement"; only_sagemaker: true) {
         /// other jobs may run on the same UltraServers
         pub multiple_jobs: Field<bool> = prop("multiple-jobs", Ty::Bool)
-            .sent_as("ResourceConfig.InstancePlacementConfig.EnableMultipleJobs");
+            .sent_as("ResourceConfig.InstancePlacementConfig.EnableMultipleJobs")
+            .otherwise("not sent");
         pub ultra_servers: Vec<UltraServer>;
     }
 }
 
 node! {
     /// an UltraServer and the number of the job's instances on it
-    pub struct UltraServer("ultra-server"; repeat: Repeat::ByFirst) {
+    pub struct UltraServer("ultra-server"; repeat: Repeat::ByFirst;
+        reaches: "request: `ResourceConfig.InstancePlacementConfig.PlacementSpecifications`") {
         /// its ID
         pub id: Val<String> = arg(0, "id", Ty::Plain).unlisted();
         /// instances of the job on it
@@ -130,7 +148,8 @@ node! {
 
 node! {
     /// an instance group of a heterogeneous cluster
-    pub struct InstanceGroup("group"; repeat: Repeat::ByFirst) {
+    pub struct InstanceGroup("group"; repeat: Repeat::ByFirst;
+        reaches: "request: `ResourceConfig.InstanceGroups`") {
         /// its name
         pub name: Field<String> = arg(0, "name", Ty::Plain);
         /// instance type
@@ -154,9 +173,13 @@ node! {
     /// VPC settings
     pub struct Network("network"; only_sagemaker: true) {
         /// subnets of the job
-        pub subnets: Vec<Val<String>> = words("subnets", "subnet", Ty::Plain);
+        pub subnets: Vec<Val<String>> = words("subnets", "subnet", Ty::Plain)
+            .otherwise("no VPC of yours")
+            .reaches("request: `VpcConfig`, and the file system that is created");
         /// security groups of the job
-        pub security_groups: Vec<Val<String>> = words("security-groups", "group", Ty::Plain);
+        pub security_groups: Vec<Val<String>> = words("security-groups", "group", Ty::Plain)
+            .otherwise("no VPC of yours")
+            .reaches("request: `VpcConfig`, and the file system that is created");
         /// the word `subnets`, where it was written
         pub subnets_span: Option<Span> = beside("subnets");
         /// the word `security-groups`, where it was written
@@ -164,10 +187,12 @@ node! {
         /// network isolation: no outbound connections from the containers
         pub isolation: Field<bool> = child("isolation", Ty::Bool)
             .sent_as("EnableNetworkIsolation")
-            .estimator("enable_network_isolation");
+            .estimator("enable_network_isolation")
+            .default("#false");
         /// encrypt traffic between the containers
         pub encrypt_traffic: Field<bool> = child("encrypt-traffic", Ty::Bool)
             .sent_as("EnableInterContainerTrafficEncryption")
-            .estimator("encrypt_inter_container_traffic");
+            .estimator("encrypt_inter_container_traffic")
+            .default("#false");
     }
 }

@@ -19,13 +19,20 @@ node! {
     /// the job of a manifest; children in any order
     pub struct Job("job"; is_layered: false) derive Default {
         /// its name
-        pub name: Field<String> = arg(0, "name", Ty::Plain).listed("job");
+        pub name: Field<String> = arg(0, "name", Ty::Plain).listed("job")
+            .reaches("request: `TrainingJobName`; tags and the names of resources");
         /// AWS region
-        pub region: Field<String> = child("region", Ty::Plain);
+        pub region: Field<String> = child("region", Ty::Plain)
+            .otherwise("required, but for a `custom` or `local` cluster")
+            .reaches("every request, the image and the prices");
         /// AWS account ID, twelve digits; replaces ${account} in the output
-        pub account: Field<String> = child("account", Ty::Plain);
+        pub account: Field<String> = child("account", Ty::Plain)
+            .otherwise("the account of the credentials; `${account}` in output without them")
+            .reaches("the ARNs and bucket names of the output");
         /// tags of all created resources
-        pub tags: Vec<Pair> = props_of("tags", Ty::Text);
+        pub tags: Vec<Pair> = props_of("tags", Ty::Text)
+            .otherwise("only the tags by which trainc knows its jobs")
+            .reaches("request: `Tags`");
         pub model: Option<Model>;
         pub adapter: Option<Adapter>;
         pub quantize: Option<Quantize>;
@@ -49,17 +56,20 @@ node! {
         pub remote_debug: Field<bool> = child("remote-debug", Ty::Bool)
             .only_sagemaker()
             .sent_as("RemoteDebugConfig.EnableRemoteDebug").whole()
-            .estimator("enable_remote_debug");
+            .estimator("enable_remote_debug")
+            .default("#false");
         /// infrastructure check before the job starts
         pub health_check: Field<bool> = child("health-check", Ty::Bool)
             .only_sagemaker()
             .sent_as("InfraCheckConfig.EnableInfraCheck").whole()
-            .estimator("enable_infra_check");
+            .estimator("enable_infra_check")
+            .default("#false");
         /// pass the job's tags as session tags of its role
         pub session_chaining: Field<bool> = child("session-chaining", Ty::Bool)
             .only_sagemaker()
             .sent_as("SessionChainingConfig.EnableSessionTagChaining").whole()
-            .estimator("enable_session_tag_chaining");
+            .estimator("enable_session_tag_chaining")
+            .default("#false");
         pub probe: Option<Probe>;
         pub budget: Option<Budget>;
         /// raw members of the request
@@ -153,30 +163,33 @@ impl Job {
 
 node! {
     /// measures the cluster for 60 to 90 seconds before the program starts
-    pub struct Probe("probe"; only_sagemaker: true) {
+    pub struct Probe("probe"; only_sagemaker: true; reaches: "the start script in the container") {
         /// share of the planned rate below which the job ends before training, also for a single slow node
-        pub minimum: Field<f64> = prop("minimum", Ty::Number(0.01, 1.0));
+        pub minimum: Field<f64> = prop("minimum", Ty::Number(0.01, 1.0))
+            .otherwise("the probe reports, and ends nothing");
     }
 }
 
 node! {
     /// cost limit of the job
-    pub struct Budget("budget") {
+    pub struct Budget("budget";
+        reaches: "`check` and `plan`; with `enforce` the start script in the container") {
         /// limit in US dollars
         pub usd: Field<f64> = prop("usd", Ty::Number(0.0, f64::MAX)).required();
         /// a cost that may exceed the limit is an error, not a warning; a cost that certainly exceeds it is
         /// always an
         /// error
-        pub hard: Field<bool> = prop("hard", Ty::Bool);
+        pub hard: Field<bool> = prop("hard", Ty::Bool).default("#false");
         /// stop the running job, with a checkpoint, if its cost will exceed a hard limit or if it becomes too
         /// slow
-        pub enforce: Field<bool> = prop("enforce", Ty::Bool);
+        pub enforce: Field<bool> = prop("enforce", Ty::Bool).default("#false");
         /// share of the tokens/s of the run's first steps, or of the plan where its setting was measured,
         /// below which
         /// `enforce` stops the job, such as 0.7
-        pub slowest: Field<f64> = prop("slowest", Ty::Number(0.01, 1.0));
-        /// steps for which the job must stay below `slowest`; 50 if not given
-        pub steps: Field<u64> = prop("steps", Ty::Int(10, 1_000_000));
+        pub slowest: Field<f64> = prop("slowest", Ty::Number(0.01, 1.0))
+            .otherwise("no job is stopped for its speed");
+        /// steps for which the job must stay below `slowest`
+        pub steps: Field<u64> = prop("steps", Ty::Int(10, 1_000_000)).default("50");
     }
 }
 
@@ -195,6 +208,7 @@ static REQUEST: NodeSpec = NodeSpec {
     name: "request",
     doc: "members of CreateTrainingJob without a node, by their AWS names; `-` is a list item",
     free_children: true,
+    reaches: "request: the member of this name",
     ..NodeSpec::LEAF
 };
 
@@ -203,6 +217,7 @@ pub static SWEEP: NodeSpec = NodeSpec {
     name: "sweep",
     doc: "one job per combination of these values, which are part of its name",
     children: &[&VARY],
+    reaches: "one job for each combination",
     ..NodeSpec::LEAF
 };
 
@@ -210,6 +225,10 @@ static VARY: NodeSpec = NodeSpec {
     name: "vary",
     doc: "a path as in --set, and its values",
     args: &[crate::spec::arg("path", Ty::Plain), repeated_arg("values", Ty::Scalar)],
+    declared: &[
+        arg(0, "path", Ty::Plain).doc("a path as in --set"),
+        arg(1, "values", Ty::Scalar).doc("its values, one job each"),
+    ],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -249,13 +268,14 @@ impl Part for Vec<Vary> {
 
 node! {
     /// suppresses a warning in its node
-    pub struct Allow("allow"; repeat: Repeat::ByFirst; rows: Rows::Together) {
+    pub struct Allow("allow"; repeat: Repeat::ByFirst; rows: Rows::Together;
+        reaches: "the problems that are reported") {
         /// code or name as written
         pub code: Field<String> = arg(0, "code", Ty::Plain);
         /// reason, shown in the plan
         pub reason: Field<String> = prop("reason", Ty::Plain).required();
         /// last day, such as 2026-12-31; an error after it
-        pub until: Field<String> = prop("until", Ty::Plain);
+        pub until: Field<String> = prop("until", Ty::Plain).otherwise("no last day");
         /// the spans of the enclosing node, in every layer
         pub scopes: Vec<Span> = beside("");
     }
@@ -281,7 +301,7 @@ pub struct Override {
 
 node! {
     /// the versions of trainc for which this file is written; checked before the rest of the file
-    pub struct Requires("requires"; is_layered: false) {
+    pub struct Requires("requires"; is_layered: false; reaches: "the version that may read the file") {
         /// versions as in a Cargo.toml, such as ">=0.1, <0.3"
         pub trainc: Field<String> = prop("trainc", Ty::Plain).required();
     }
@@ -296,6 +316,11 @@ pub static EXTENDS: NodeSpec = NodeSpec {
     doc: "a layer that this file extends, relative to it",
     args: &[crate::spec::arg("path", Ty::Plain)],
     props: &[crate::spec::prop("sha256", Ty::Plain, "expected digest of the layer")],
+    declared: &[
+        arg(0, "path", Ty::Plain).doc("the file, relative to this one"),
+        prop("sha256", Ty::Plain).otherwise("not compared").doc("expected digest of the layer"),
+    ],
+    reaches: "the layers of the file",
     repeat: Repeat::ByFirst,
     is_layered: false,
     ..NodeSpec::LEAF
@@ -306,7 +331,9 @@ pub static ENV: NodeSpec = NodeSpec {
     name: "env",
     doc: "a layer that --env applies over this file",
     args: &[crate::spec::arg("name", Ty::Plain)],
+    declared: &[arg(0, "name", Ty::Plain).doc("the name that --env chooses")],
     children: JOB_CHILDREN,
+    reaches: "the layers of the file",
     repeat: Repeat::ByFirst,
     is_layered: false,
     ..NodeSpec::LEAF

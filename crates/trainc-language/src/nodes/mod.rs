@@ -18,3 +18,16 @@ pub use model::*;
 pub use parallel::*;
 pub use program::*;
 pub use train::*;
+
+/// Examples of the nodes: blocks of KDL with an empty line between them, each an example of its first node.
+/// Each is valid over a job that has the nodes it lacks.
+pub static EXAMPLES: &[&str] = &[
+    include_str!("job.kdl"),
+    include_str!("model.kdl"),
+    include_str!("cluster.kdl"),
+    include_str!("parallel.kdl"),
+    include_str!("train.kdl"),
+    include_str!("program.kdl"),
+    include_str!("data.kdl"),
+    include_str!("identity.kdl"),
+];

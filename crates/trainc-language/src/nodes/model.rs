@@ -6,39 +6,51 @@ use crate::node::{Leaf, Part, Visitor, node};
 use crate::origin::{Field, Val};
 use crate::spec::{NodeSpec, Ty, value_node};
 
-const fn dimension(name: &'static str, doc: &'static str) -> NodeSpec {
-    value_node(name, Ty::Count, doc)
+/// Declares the dimensions of an architecture, each with its default.
+macro_rules! dimensions {
+    ($($ident:ident = $name:literal, $default:literal, $doc:literal;)*) => {
+        $(static $ident: NodeSpec = NodeSpec {
+            declared: &[arg(0, "count", Ty::Count).otherwise($default).doc($doc)],
+            ..value_node($name, Ty::Count, $doc)
+        };)*
+
+        static DIMENSIONS: &[&NodeSpec] = &[$(&$ident),*];
+    };
 }
 
-static HIDDEN: NodeSpec = dimension("hidden", "width of the residual stream");
-static LAYERS: NodeSpec = dimension("layers", "decoder or encoder layers");
-static HEADS: NodeSpec = dimension("heads", "attention heads");
-static KV_HEADS: NodeSpec = dimension("kv-heads", "key and value heads (grouped-query attention)");
-static HEAD_DIM: NodeSpec = dimension("head-dim", "width of one head, if not hidden / heads");
-static FFN: NodeSpec = dimension("ffn", "width of the feed-forward layer");
-static VOCAB: NodeSpec = dimension("vocab", "size of the vocabulary");
-static POSITIONS: NodeSpec = dimension("positions", "maximum sequence length");
-static EXPERTS: NodeSpec = dimension("experts", "experts per layer");
-static ACTIVE_EXPERTS: NodeSpec = dimension("active-experts", "experts per token");
-
-static DIMENSIONS: &[&NodeSpec] =
-    &[&HIDDEN, &LAYERS, &HEADS, &KV_HEADS, &HEAD_DIM, &FFN, &VOCAB, &POSITIONS, &EXPERTS, &ACTIVE_EXPERTS];
+dimensions! {
+    HIDDEN = "hidden", "required for an architecture", "width of the residual stream";
+    LAYERS = "layers", "required for an architecture", "decoder or encoder layers";
+    HEADS = "heads", "required for an architecture", "attention heads";
+    KV_HEADS = "kv-heads", "`heads`, but for architectures that share them",
+        "key and value heads (grouped-query attention)";
+    HEAD_DIM = "head-dim", "`hidden` / `heads`", "width of one head";
+    FFN = "ffn", "that of the architecture, such as 4 × `hidden`; required for those without one",
+        "width of the feed-forward layer";
+    VOCAB = "vocab", "that of the architecture", "size of the vocabulary";
+    POSITIONS = "positions", "that of the architecture", "maximum sequence length";
+    EXPERTS = "experts", "no experts, but for architectures with them", "experts per layer";
+    ACTIVE_EXPERTS = "active-experts", "that of the architecture", "experts per token";
+}
 
 node! {
     /// a catalogue name (Hugging Face id), or an architecture with its dimensions as children
-    pub struct Model("model") {
+    pub struct Model("model"; reaches: "the plan") {
         /// catalogue name or architecture as written
-        pub name: Field<String> = optional_arg("name", Ty::Plain).decides(&["model.name"]);
+        pub name: Field<String> = optional_arg("name", Ty::Plain).decides(&["model.name"])
+            .otherwise("required, unless `config` is set");
         /// a Hugging Face config.json, relative to this file
-        pub config: Field<String> = prop("config", Ty::Plain);
+        pub config: Field<String> = prop("config", Ty::Plain)
+            .otherwise("the catalogue has the dimensions of the model");
         /// dimensions as written
         pub dimensions: Vec<(&'static str, Val<u64>)> = children(DIMENSIONS);
         /// dimensions with an invalid value, already reported
         pub unusable: Vec<&'static str> = beside("");
         /// the output head shares the embedding's weights
-        pub tied: Field<bool> = child("tied", Ty::Bool);
+        pub tied: Field<bool> = child("tied", Ty::Bool).otherwise("as the architecture has it");
         /// parameter count only; values that need more are null
-        pub parameters: Field<u64> = child("parameters", Ty::Count);
+        pub parameters: Field<u64> = child("parameters", Ty::Count)
+            .otherwise("counted from the architecture");
     }
 }
 
@@ -75,13 +87,17 @@ node! {
         /// `lora`
         pub kind: Field<String> = arg(0, "kind", Ty::Word(&["lora"])).decides(&["adapter.kind"]);
         /// rank of the update
-        pub rank: Field<u64> = prop("rank", Ty::Int(1, 65_536)).decides(&["adapter.rank"]);
+        pub rank: Field<u64> = prop("rank", Ty::Int(1, 65_536)).decides(&["adapter.rank"])
+            .otherwise("required, unless a file of the program has it");
         /// scale of the update
-        pub alpha: Field<f64> = prop("alpha", Ty::Number(0.0, f64::MAX)).decides(&["adapter.alpha"]);
+        pub alpha: Field<f64> = prop("alpha", Ty::Number(0.0, f64::MAX)).decides(&["adapter.alpha"])
+            .otherwise("the program's own; engine `worker`: the rank");
         /// dropout on the adapter's input
-        pub dropout: Field<f64> = prop("dropout", Ty::Number(0.0, 1.0)).decides(&["adapter.dropout"]);
+        pub dropout: Field<f64> = prop("dropout", Ty::Number(0.0, 1.0)).decides(&["adapter.dropout"])
+            .otherwise("the program's own; engine `worker`: `0`");
         /// target matrices, separated by commas
-        pub targets: Field<Vec<String>> = prop("targets", Ty::Plain).decides(&["adapter.targets"]);
+        pub targets: Field<Vec<String>> = prop("targets", Ty::Plain).decides(&["adapter.targets"])
+            .default("all-linear");
     }
 }
 
@@ -91,9 +107,10 @@ node! {
         /// `nf4` or `int8`
         pub kind: Field<String> = arg(0, "kind", Ty::Word(&["nf4", "int8"])).decides(&["quantize.kind"]);
         /// quantise the scales too
-        pub double: Field<bool> = prop("double", Ty::Bool).decides(&["quantize.double"]);
+        pub double: Field<bool> = prop("double", Ty::Bool).decides(&["quantize.double"]).default("#false");
         /// precision of the arithmetic
         pub compute: Field<String> = prop("compute", Ty::Word(&["fp32", "fp16", "bf16"]))
-            .decides(&["quantize.compute"]);
+            .decides(&["quantize.compute"])
+            .otherwise("the program's own");
     }
 }

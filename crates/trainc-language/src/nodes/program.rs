@@ -11,43 +11,60 @@ use trainc_diag::source::Span;
 node! {
     /// the training program; not needed for engine `worker`
     pub struct Program("program";
-        alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]])
+        alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]];
+        reaches: "the source archive")
     {
         /// entry point, relative to the source
-        pub entry: Field<String> = optional_arg("entry", Ty::Plain);
+        pub entry: Field<String> = optional_arg("entry", Ty::Plain)
+            .otherwise("the container's own program")
+            .reaches("request: `HyperParameters.sagemaker_program`");
         /// local directory, relative to this file
-        pub source: Field<String> = prop("source", Ty::Plain);
+        pub source: Field<String> = prop("source", Ty::Plain).otherwise("no directory is packed");
         /// URL of a Git repository
-        pub git: Field<String> = prop("git", Ty::Plain);
+        pub git: Field<String> = prop("git", Ty::Plain).otherwise("no repository");
         /// branch or tag of the repository
-        pub branch: Field<String> = prop("branch", Ty::Plain);
+        pub branch: Field<String> = prop("branch", Ty::Plain).otherwise("the default branch");
         /// commit of the repository
-        pub commit: Field<String> = prop("commit", Ty::Plain);
+        pub commit: Field<String> = prop("commit", Ty::Plain).otherwise("the newest one of the branch");
         /// directory inside the repository
-        pub dir: Field<String> = prop("dir", Ty::Plain);
+        pub dir: Field<String> = prop("dir", Ty::Plain).otherwise("the root of the repository");
         /// S3 URI of an existing archive
-        pub s3: Field<Address> = prop("s3", Ty::Text);
-        /// S3 prefix for the archive; default: the SDK's default bucket
-        pub upload: Field<Address> = prop("upload", Ty::Text);
+        pub s3: Field<Address> = prop("s3", Ty::Text).otherwise("trainc packs and uploads an archive");
+        /// S3 prefix for the archive
+        pub upload: Field<Address> = prop("upload", Ty::Text)
+            .otherwise("the default bucket of the SageMaker SDK, `sagemaker-REGION-ACCOUNT`");
         /// whose modules and kernels run, for predictions, e.g. huggingface or torchtitan
-        pub code: Field<String> = prop("code", Ty::Plain),
+        pub code: Field<String> = prop("code", Ty::Plain)
+            .default("huggingface")
+            .reaches("the prediction of memory and time"),
             default ("huggingface", "assumed unless `code` is written");
         /// the class whose arguments the program takes
-        pub takes: Field<String> = prop("takes", Ty::Word(ARGUMENT_CLASSES));
-        /// log level of the training toolkit; default info
-        pub log_level: Field<String> = prop("log-level", Ty::Word(LOG_LEVELS));
+        pub takes: Field<String> = prop("takes", Ty::Word(ARGUMENT_CLASSES))
+            .otherwise("only the written hyperparameters are passed")
+            .reaches("request: `HyperParameters`, the options of this class");
+        /// log level of the training toolkit
+        pub log_level: Field<String> = prop("log-level", Ty::Word(LOG_LEVELS))
+            .default("info")
+            .reaches("request: `HyperParameters.sagemaker_container_log_level`");
         pub hyperparameters: Vec<Hyperparameter>;
         /// environment variables of the container
-        pub environment: Vec<Pair> = props_of("environment", Ty::Scalar).repeat(Repeat::Many);
+        pub environment: Vec<Pair> = props_of("environment", Ty::Scalar).repeat(Repeat::Many)
+            .otherwise("none")
+            .reaches("request: `Environment`");
         pub secrets: Vec<Secret>;
         pub metrics: Vec<Metric>;
         /// an additional directory, packed next to the source; relative to this file
         pub dependencies: Vec<Val<String>> =
-            words("dependency", "path", Ty::Plain).repeat(Repeat::ByFirst).listed("dependencies");
+            words("dependency", "path", Ty::Plain).repeat(Repeat::ByFirst).listed("dependencies")
+            .otherwise("none");
         /// entry point of the container, for images without the training toolkit
-        pub entrypoint: Vec<Val<String>> = words("entrypoint", "word", Ty::Text);
+        pub entrypoint: Vec<Val<String>> = words("entrypoint", "word", Ty::Text)
+            .otherwise("the image's own")
+            .reaches("request: `AlgorithmSpecification.ContainerEntrypoint`");
         /// arguments of the container's entry point
-        pub arguments: Vec<Val<String>> = words("arguments", "word", Ty::Text);
+        pub arguments: Vec<Val<String>> = words("arguments", "word", Ty::Text)
+            .otherwise("none")
+            .reaches("request: `AlgorithmSpecification.ContainerArguments`");
     }
 }
 
@@ -85,7 +102,8 @@ const LOG_LEVELS: &[&str] = &["debug", "info", "warning", "error", "critical"];
 
 node! {
     /// an argument of the script
-    pub struct Hyperparameter("hyperparameter"; repeat: Repeat::ByFirst) {
+    pub struct Hyperparameter("hyperparameter"; repeat: Repeat::ByFirst;
+        reaches: "request: `HyperParameters`") {
         /// its name
         pub name: String = arg(0, "name", Ty::Plain);
         /// the place of the name
@@ -97,7 +115,8 @@ node! {
 
 node! {
     /// an environment variable whose value is fetched when the container starts
-    pub struct Secret("secret"; repeat: Repeat::ByFirst) {
+    pub struct Secret("secret"; repeat: Repeat::ByFirst;
+        reaches: "an environment variable in the container") {
         /// the variable
         pub name: String = arg(0, "variable", Ty::Plain);
         /// the place of the variable
@@ -109,7 +128,8 @@ node! {
 
 node! {
     /// a metric read from the log
-    pub struct Metric("metric"; repeat: Repeat::ByFirst) {
+    pub struct Metric("metric"; repeat: Repeat::ByFirst;
+        reaches: "request: `AlgorithmSpecification.MetricDefinitions`") {
         /// its name
         pub name: String = arg(0, "name", Ty::Plain);
         /// the place of the name
@@ -152,19 +172,24 @@ node! {
     /// the container: an image of AWS by its versions, or a registry path
     pub struct ImageRequest("image";
         alternatives: &[&["family", "version", "transformers", "pytorch", "python"], &["uri"]];
-        of_first: &["version", "transformers", "pytorch", "python"])
+        of_first: &["version", "transformers", "pytorch", "python"];
+        reaches: "request: `AlgorithmSpecification.TrainingImage`")
     {
         /// the framework or the algorithm
-        pub family: Field<String> = optional_arg("family", Ty::Word(IMAGE_FAMILIES));
+        pub family: Field<String> = optional_arg("family", Ty::Word(IMAGE_FAMILIES))
+            .otherwise("required, unless `uri` is set; engine `worker`: the newest PyTorch container");
         /// version of the framework or the algorithm (all but huggingface)
-        pub version: Field<String> = prop("version", Ty::Plain);
+        pub version: Field<String> = prop("version", Ty::Plain)
+            .otherwise("required, but for `huggingface` and algorithms with one version");
         /// Transformers version (huggingface)
-        pub transformers: Field<String> = prop("transformers", Ty::Plain);
+        pub transformers: Field<String> = prop("transformers", Ty::Plain)
+            .otherwise("required for `huggingface`");
         /// PyTorch version (huggingface)
-        pub pytorch: Field<String> = prop("pytorch", Ty::Plain);
+        pub pytorch: Field<String> = prop("pytorch", Ty::Plain).otherwise("required for `huggingface`");
         /// Python version, such as py310
-        pub python: Field<String> = prop("python", Ty::Plain);
+        pub python: Field<String> = prop("python", Ty::Plain)
+            .otherwise("the Python of the container with these versions");
         /// registry path, used as written
-        pub uri: Field<String> = prop("uri", Ty::Plain);
+        pub uri: Field<String> = prop("uri", Ty::Plain).otherwise("the image of AWS with the versions");
     }
 }

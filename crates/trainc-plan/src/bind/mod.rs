@@ -10,7 +10,7 @@ mod substitutions;
 mod unknown_placeholder;
 mod values;
 
-pub use values::{placeholder_meaning, placeholder_paths};
+pub use values::{placeholder_example, placeholder_meaning, placeholder_paths};
 
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
