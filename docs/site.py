@@ -7,6 +7,7 @@ every link that leads nowhere, every page of docs/ that SUMMARY.md lacks, and ev
 is not of it.
 """
 
+import functools
 import os
 import re
 import shutil
@@ -26,13 +27,15 @@ def links(text):
     return list(LINK.finditer(re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", blank, text, flags=re.S)))
 
 
-def anchors(text):
-    """What a `#` in an address may name: the headings, as mdBook and GitHub write them."""
+@functools.cache
+def anchors(file):
+    """What a `#` in an address of a page may name: its headings, as mdBook and GitHub write them, and its `<a id>`."""
     fenced, out = False, set()
-    for line in text.splitlines():
+    for line in file.read_text().splitlines():
         if line.startswith("```"):
             fenced = not fenced
-        elif not fenced and (heading := re.match(r"#{1,6} +(.*)", line)):
+        out |= set() if fenced else set(re.findall(r'<a id="([^"]+)">', line))
+        if not fenced and (heading := re.match(r"#{1,6} +(.*)", line)):
             plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1])
             out.add(re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-"))
     return out
@@ -81,7 +84,7 @@ def faults(pages):
                 continue
             if not file.exists():
                 yield f"{place}: {address} does not exist"
-            elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text()):
+            elif anchor and file.suffix == ".md" and anchor not in anchors(file):
                 yield f"{place}: {address}: no such heading"
             elif page in pages and file.suffix == ".md" and file not in (SUMMARY, *pages):
                 yield f"{place}: {address} is no page of docs/SUMMARY.md"
