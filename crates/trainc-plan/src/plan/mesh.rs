@@ -3,12 +3,14 @@
 use super::minimum_nodes::minimum_nodes;
 use crate::plan::divisors::{describe_near_divisors, divisors, largest_divisor, near_divisors};
 use crate::resolve::T0222;
+use trainc_catalog::engine_files::{self, KeyRow};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Help, Problems};
+use trainc_engine::files::{as_written, meant, plan_names};
 use trainc_ir::engine::{Absent, Degree, Inside, Law, Ranks};
-use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Plan, Val};
+use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
 
 declare_code!(
     T0301,
@@ -69,7 +71,7 @@ pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
     (law.can_shard() && all_read).then_some(at.world_size)
 }
 
-/// Returns the mesh of a plan as the files of its engine give it, without the degrees that the manifest
+/// Returns the mesh of a plan as the files of its engine give it, without the degrees that the manifest alone
 /// writes. `None` if it has no such file or the degrees are invalid.
 pub fn mesh_of_files(plan: &Plan) -> Option<Mesh> {
     let sources: Vec<_> = plan.files.iter().map(|file| file.span.source).collect();
@@ -78,11 +80,24 @@ pub fn mesh_of_files(plan: &Plan) -> Option<Mesh> {
     let parallel = job.parallel.as_mut()?;
     for axis in Axis::ALL {
         let degree = axis.written_mut(parallel);
-        if degree.span().is_some_and(|span| !sources.contains(&span.source)) {
+        let is_repeated = degree.get().is_some_and(|degree| is_in_file(plan, axis, degree));
+        if !is_repeated && degree.span().is_some_and(|span| !sources.contains(&span.source)) {
             *degree = Field::Absent;
         }
     }
     mesh((&job, plan.engine), plan.machine.as_ref(), plan.model.as_ref(), &mut Problems::default())
+}
+
+/// Returns whether a file of the engine gives an axis this degree.
+fn is_in_file(plan: &Plan, axis: Axis, degree: u64) -> bool {
+    let word = format!("parallel/{}", axis.node());
+    plan.files.iter().filter(|file| !file.is_replaced).any(|file| {
+        let Some(table) = engine_files::keys(file.table) else { return false };
+        let names = plan_names(plan).with_file(table, file, &plan.programs);
+        let says = |row: &KeyRow| meant(row, &as_written(&file.setting(&row.key)?.value)?, &names);
+        let mut rows = table.rows.iter().filter(|row| row.word.as_deref() == Some(word.as_str()));
+        rows.any(|row| says(row) == Some(Scalar::Int(degree.into())))
+    })
 }
 
 /// Computes the world over which the axes are arranged.
