@@ -208,10 +208,10 @@ impl<'a> Page<'a> {
     /// Describes the front and the size of the search.
     fn describe_front(&self) -> String {
         format!(
-            "no other {} is both faster and cheaper than one of these; {}",
+            "the best trade-offs of time and cost {}; {}",
             self.space.describe_search_size(self.judged.points.len()),
             if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
-                "those that may not fit come last, and are compared with each other"
+                "layouts that may not fit are listed last and ranked separately"
             } else {
                 "fastest first"
             }

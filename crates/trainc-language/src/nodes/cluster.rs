@@ -119,7 +119,7 @@ node! {
             .estimator("max_wait");
         /// expected interruptions of one instance
         pub interruptions_per_hour: Field<f64> = prop("interruptions-per-hour", Ty::Number(0.0, 3600.0))
-            .otherwise("no interruptions are assumed; figures of them are null")
+            .otherwise("the plan assumes no interruptions, and has no figures of them")
             .reaches("the prediction of time and cost");
     }
 }

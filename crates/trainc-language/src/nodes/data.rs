@@ -205,8 +205,8 @@ node! {
         /// interval
         pub every: Field<CheckpointInterval> = prop("every", Ty::Every)
             .otherwise("the program's own, which is not predicted; engine `worker`: 30 minutes")
-            .reaches("the prediction, worker.json, and with `takes=` the option `save_steps`");
-        /// number of checkpoints to keep
+            .reaches("the prediction and worker.json; the program saves when it decides, or by a placeholder");
+        /// how many checkpoints the program keeps
         pub keep: Field<u64> = prop("keep", Ty::Int(1, 1_000_000))
             .otherwise("the program's own, counted as 1; engine `worker`: `2`")
             .reaches("the prediction and worker.json");

@@ -267,7 +267,7 @@ impl Part for Vec<Vary> {
 }
 
 node! {
-    /// suppresses a warning in its node
+    /// accepts a warning, a note or a predicted error in its node and in the nodes of it
     pub struct Allow("allow"; repeat: Repeat::ByFirst; rows: Rows::Together;
         reaches: "the problems that are reported") {
         /// code or name as written

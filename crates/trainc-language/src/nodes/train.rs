@@ -35,7 +35,7 @@ node! {
         pub sequence_length: Field<u64> = child("sequence-length", Ty::Count)
             .decides(&["train.sequence_length", "model.sequence_length"])
             .otherwise("not known, so that memory and time are null; engine `worker` requires it");
-        /// sequences per model replica and pass
+        /// sequences per data-parallel rank and pass: per GPU, unless several share a sequence
         pub micro_batch_size: Field<u64> = child("micro-batch", Ty::Count)
             .decides(&["batch.micro", "train.micro_batch"])
             .otherwise("`global-batch` / (`accumulation` × data ranks); required without these two");
@@ -134,7 +134,7 @@ node! {
         pub betas: Field<(f64, f64)> = prop("betas", Ty::Plain)
             .decides(&["train.betas", "train.beta1", "train.beta2"])
             .otherwise("the program's own; engine `worker`: `0.9,0.999`");
-        /// type in which its states are stored
+        /// type of the optimizer's states
         pub states: Field<String> = prop("states", Ty::Word(WIDTHS)).decides(&["train.states"])
             .default("fp32");
         /// epsilon, for numerical stability
@@ -192,7 +192,7 @@ node! {
         /// sequences of one evaluation
         pub sequences: Field<u64> = prop("sequences", Ty::Int(1, u64::MAX)).required()
             .reaches("the prediction of time");
-        /// sequences per model replica and pass
+        /// sequences per data-parallel rank and pass
         pub micro_batch: Field<u64> = prop("micro-batch", Ty::Int(1, u64::MAX))
             .decides(&["train.evaluate_micro_batch"])
             .otherwise("the `micro-batch` of the training");

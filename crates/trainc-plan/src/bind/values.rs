@@ -29,7 +29,11 @@ const PLACEHOLDERS: &[(&str, &str, &str)] = &[
     ("batch.accumulation", "the passes whose gradients are added up before a step", "2"),
     ("batch.global_sequences", "the sequences of one step on all ranks", "64"),
     ("batch.global_tokens", "the tokens of one step on all ranks", "65536"),
-    ("batch.micro", "the sequences of one forward pass on a model replica", "8"),
+    (
+        "batch.micro",
+        "the sequences of one pass on each data-parallel rank: per GPU, unless several share a sequence",
+        "8",
+    ),
     ("batch.microbatches", "the micro-batches that are in the pipeline in one pass", "1"),
     ("batch.per_replica", "the sequences of one pass on a model replica: micro-batch × micro-batches", "8"),
     (
@@ -46,11 +50,11 @@ const PLACEHOLDERS: &[(&str, &str, &str)] = &[
     ("cluster.world_size", "the ranks of the job, as `mesh.world_size`", "4"),
     ("engine.file", "the path in the container of the file that the launcher or the library reads", ""),
     ("job", "the name of the job, as `job.name`", "my-first-job"),
-    ("job.digest", "the digest of the job: 16 characters that differ whenever the request differs", ""),
+    ("job.digest", "the digest of the job: 64 characters that differ whenever the request differs", ""),
     ("job.name", "the name of the job", "my-first-job"),
     ("job.region", "the AWS region of the job", "us-west-2"),
     ("mesh.context_degree", "the ranks that share each sequence", "1"),
-    ("mesh.data_parallel_replicas", "the copies of the model that read different data", "1"),
+    ("mesh.data_parallel_replicas", "the copies of the model, whole or sharded", "1"),
     ("mesh.engine", "the name of the engine, as in `parallel engine=`", "fsdp"),
     ("mesh.expert_degree", "the ranks over which experts are distributed", "1"),
     (

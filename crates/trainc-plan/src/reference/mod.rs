@@ -71,6 +71,8 @@ pub enum Style {
 /// Describes what a path names, in the language or among the placeholders, in Markdown. `codes` are those
 /// whose names are shown.
 pub fn describe(path: &str, codes: &[&Code]) -> Option<String> {
+    // A placeholder may be given as it is written.
+    let path = path.trim_matches(['{', '}', ' ']);
     let dashed = path.replace('_', "-");
     let topic = find_topic(&dashed).map(|topic| match topic {
         Topic::Node(place) => describe_node(&place, codes),
