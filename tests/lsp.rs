@@ -305,7 +305,7 @@ fn hover_says_what_it_is_and_what_became_of_it() {
     assert!(node.contains("exactly one of steps, tokens and epochs"), "{node}");
     let value = hover("    train { micro-batch |2; }");
     assert!(
-        value.contains("sequences per model replica") && value.contains("`train.micro-batch` = 2"),
+        value.contains("sequences per data-parallel rank") && value.contains("`train.micro-batch` = 2"),
         "{value}"
     );
     let property = hover("    cluster \"ml.p4d.24xlarge\" no|des=4");
