@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -229,8 +230,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Authenticates incoming connections, each in its own thread.
 pub(crate) struct Authenticator {
     key: Key,
-    pending: Arc<Mutex<VecDeque<(u64, TcpStream)>>>,
+    pending: Arc<Mutex<VecDeque<Pending>>>,
     accepted: u64,
+}
+
+/// A connection that has not authenticated yet, and the thread that waits for it.
+struct Pending {
+    id: u64,
+    stream: TcpStream,
+    thread: JoinHandle<()>,
 }
 
 impl Authenticator {
@@ -249,31 +257,29 @@ impl Authenticator {
         let Ok(copy) = stream.try_clone() else { return };
         self.accepted += 1;
         let id = self.accepted;
-        {
-            let mut pending = locked(&self.pending);
-            // Honest hosts authenticate in milliseconds, so the oldest is the least likely to be one.
-            if pending.len() >= PENDING
-                && let Some((_, oldest)) = pending.pop_front()
-            {
-                let _ = oldest.shutdown(Shutdown::Both);
-            }
-            pending.push_back((id, copy));
+        let mut pending = locked(&self.pending);
+        // Honest hosts authenticate in milliseconds, so the oldest is the least likely to be one.
+        let oldest = if pending.len() < PENDING { None } else { pending.pop_front() };
+        drop(pending);
+        if let Some(oldest) = oldest {
+            let _ = oldest.stream.shutdown(Shutdown::Both);
+            // It reads and writes nothing more, so it ends. Otherwise threads would pile up behind the sockets.
+            let _ = oldest.thread.join();
         }
-        let (key, pending) = (self.key.clone(), Arc::clone(&self.pending));
-        let there = Arc::clone(&self.pending);
-        let started = std::thread::Builder::new().spawn(move || {
+        let (key, waiting) = (self.key.clone(), Arc::clone(&self.pending));
+        // Locked until the thread is listed: it looks for itself at its end.
+        let mut pending = locked(&self.pending);
+        let thread = std::thread::Builder::new().spawn(move || {
             let connection = accept(stream, &key, context);
-            let mut waiting = locked(&pending);
-            let at = waiting.iter().position(|(one, _)| *one == id);
+            let mut waiting = locked(&waiting);
+            let at = waiting.iter().position(|one| one.id == id);
             let kept = at.and_then(|at| waiting.remove(at)).is_some();
             drop(waiting);
             if let Some(connection) = connection.filter(|_| kept) {
                 then(connection);
             }
         });
-        if started.is_err() {
-            locked(&there).retain(|(one, _)| *one != id);
-        }
+        pending.extend(thread.ok().map(|thread| Pending { id, stream: copy, thread }));
     }
 }
 
