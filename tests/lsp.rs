@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use trainc_check::codes::T0142;
+use trainc_syntax::codes::T0120;
 
 struct Editor {
     child: Child,
@@ -212,7 +214,7 @@ fn a_session_from_initialize_to_exit() {
 
     let text = "extends \"base.kdl\"\njob \"example\" {\n    /* ä😀 */ train { micro-batchh 2; }\n}\n";
     editor.open(&files.job, text);
-    assert_eq!(editor.codes(&files.job), ["T0120"], "{:?}", editor.problems);
+    assert_eq!(editor.codes(&files.job), [T0120.id], "{:?}", editor.problems);
     let problem = editor.problems[&files.job][0].clone();
     // In units of UTF-16 the sign before it counts two.
     let start = text.lines().nth(2).unwrap().split("micro").next().unwrap().encode_utf16().count();
@@ -277,14 +279,14 @@ fn rules_across_jobs_are_checked() {
     let (mut editor, _) = Editor::start(&[]);
     editor.open(&first, &job("example"));
     // The other one is checked in the background.
-    editor.wait(&first, |list| list.iter().any(|one| one["code"] == "T0142"));
-    assert_eq!(editor.codes(&first), ["T0142"], "{:?}", editor.problems);
+    editor.wait(&first, |list| list.iter().any(|one| one["code"] == T0142.id));
+    assert_eq!(editor.codes(&first), [T0142.id], "{:?}", editor.problems);
     let related = &editor.problems[&first][0]["relatedInformation"][0]["location"];
     assert_eq!((&related["uri"], &related["range"]["start"]["line"]), (&json!(second), &json!(1)));
     // Of two open jobs the later by name has the problem.
     editor.open(&second, &job("example"));
     assert!(editor.codes(&first).is_empty());
-    assert_eq!(editor.codes(&second), ["T0142"], "{:?}", editor.problems);
+    assert_eq!(editor.codes(&second), [T0142.id], "{:?}", editor.problems);
     // Another name solves it without being saved.
     editor.change(&second, &job("other"));
     assert!(editor.codes(&second).is_empty());
@@ -434,7 +436,7 @@ fn a_folder_is_checked_as_a_whole() {
     let has = |code: &'static str| move |list: &[Value]| list.iter().any(|one| one["code"] == code);
     let mut editor = Editor::start_in(&folder);
     // Nothing is open.
-    editor.wait(&uri("jobs/b.kdl"), has("T0142"));
+    editor.wait(&uri("jobs/b.kdl"), has(T0142.id));
     let message = editor.problems[&uri("jobs/b.kdl")][0]["message"].clone();
     assert!(message.as_str().unwrap().starts_with("`jobs/a.kdl` describes a job"), "{message}");
     dir.write("jobs/b.kdl", job.replace("example", "other"));
@@ -444,10 +446,10 @@ fn a_folder_is_checked_as_a_whole() {
     let base = read("tests/fixtures/base.kdl");
     dir.write("layers/base.kdl", base.replace("micro-batch", "micro-batchh"));
     editor.tell_of_file(&uri("layers/base.kdl"), 2);
-    editor.wait(&uri("layers/base.kdl"), has("T0120"));
+    editor.wait(&uri("layers/base.kdl"), has(T0120.id));
     dir.write("layers/base.kdl", &base);
     editor.tell_of_file(&uri("layers/base.kdl"), 2);
-    editor.wait(&uri("layers/base.kdl"), |list| !has("T0120")(list));
+    editor.wait(&uri("layers/base.kdl"), |list| !has(T0120.id)(list));
     std::fs::remove_dir_all(folder.join("layers/scripts")).unwrap();
     editor.tell_of_file(&uri("layers/scripts"), 3);
     editor.wait(&uri("layers/base.kdl"), has("T0501"));
@@ -456,13 +458,13 @@ fn a_folder_is_checked_as_a_whole() {
     editor.wait(&uri("layers/base.kdl"), |list| !has("T0501")(list));
     // Unsaved text of a layer counts for manifests that are not open.
     editor.open(&uri("layers/base.kdl"), &base.replace("micro-batch", "micro-batchh"));
-    assert!(editor.codes(&uri("layers/base.kdl")).contains(&"T0120".to_owned()));
+    assert!(editor.codes(&uri("layers/base.kdl")).contains(&T0120.id.to_owned()));
     editor.tell("textDocument/didClose", json!({"textDocument": {"uri": uri("layers/base.kdl")}}));
-    editor.wait(&uri("layers/base.kdl"), |list| !has("T0120")(list));
+    editor.wait(&uri("layers/base.kdl"), |list| !has(T0120.id)(list));
     // A deleted manifest has no problems.
     dir.write("jobs/b.kdl", job);
     editor.tell_of_file(&uri("jobs/b.kdl"), 2);
-    editor.wait(&uri("jobs/b.kdl"), has("T0142"));
+    editor.wait(&uri("jobs/b.kdl"), has(T0142.id));
     std::fs::remove_file(folder.join("jobs/b.kdl")).unwrap();
     editor.tell_of_file(&uri("jobs/b.kdl"), 3);
     editor.wait(&uri("jobs/b.kdl"), <[serde_json::Value]>::is_empty);

@@ -22,6 +22,7 @@ mod what_if;
 pub use across_jobs::{JobSummary, check_across_jobs};
 /// The codes of the rules and of the other checks by their ID, for `supersedes` and for later stages.
 pub mod codes {
+    pub use crate::across_jobs::T0142;
     pub use crate::allow::*;
     pub use crate::rules::codes::*;
     pub use crate::shared_codes::*;

@@ -6,6 +6,7 @@ use super::{
 use lsp_types::{NumberOrString, PublishDiagnosticsParams};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use trainc_check::codes::T0142;
 use trainc_check::compile;
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
@@ -13,6 +14,7 @@ use trainc_ir::SourceTree;
 use trainc_plan::bind::{placeholder_paths, placeholder_values};
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 use trainc_plan::{Compiled, Options, ReadError, World};
+use trainc_syntax::codes::T0120;
 
 const STARTER: &str = include_str!("../../../examples/starter/trainc.kdl");
 
@@ -97,9 +99,9 @@ fn manifests_that_are_not_open_have_problems() {
     let mut server = server(Encoding::Utf16, &[]);
     server.replace_closed([closed("/jobs/b.kdl", &broken, 0), closed("/jobs/c.kdl", STARTER, 1)]);
     let published = server.settle();
-    assert!(codes(&published, "b.kdl").contains(&"T0120".to_owned()), "{published:?}");
+    assert!(codes(&published, "b.kdl").contains(&T0120.id.to_owned()), "{published:?}");
     // The later of the two with the same name, with the place of the other.
-    assert!(codes(&published, "c.kdl").contains(&"T0142".to_owned()), "{published:?}");
+    assert!(codes(&published, "c.kdl").contains(&T0142.id.to_owned()), "{published:?}");
     let of_c = published.iter().find(|file| file.uri.as_str() == uri("c.kdl")).unwrap();
     let related = of_c.diagnostics.iter().find_map(|one| one.related_information.as_ref()).unwrap();
     assert_eq!(related[0].location.uri.as_str(), uri("b.kdl"));
@@ -108,14 +110,14 @@ fn manifests_that_are_not_open_have_problems() {
     let document = json!({"uri": uri("b.kdl"), "languageId": "kdl", "version": 7, "text": STARTER});
     let published = tell(&mut server, "textDocument/didOpen", json!({"textDocument": document}));
     assert_eq!(published.iter().find(|file| file.uri.as_str() == uri("b.kdl")).unwrap().version, Some(7));
-    assert!(codes(&published, "b.kdl").contains(&"T0142".to_owned()), "{published:?}");
-    assert!(!codes(&published, "b.kdl").contains(&"T0120".to_owned()), "{published:?}");
-    assert!(!codes(&published, "c.kdl").contains(&"T0142".to_owned()), "{published:?}");
+    assert!(codes(&published, "b.kdl").contains(&T0142.id.to_owned()), "{published:?}");
+    assert!(!codes(&published, "b.kdl").contains(&T0120.id.to_owned()), "{published:?}");
+    assert!(!codes(&published, "c.kdl").contains(&T0142.id.to_owned()), "{published:?}");
     // Gone: nothing is left of it.
     server.replace_closed([("/jobs/c.kdl".to_owned(), None)]);
     let published = server.settle();
     assert_eq!(codes(&published, "c.kdl"), Vec::<String>::new());
-    assert!(!codes(&published, "b.kdl").contains(&"T0142".to_owned()), "{published:?}");
+    assert!(!codes(&published, "b.kdl").contains(&T0142.id.to_owned()), "{published:?}");
 }
 
 #[test]
@@ -427,7 +429,7 @@ fn a_text_that_did_not_change_keeps_its_problems() {
         if published.iter().any(|file| file.uri.as_str() == uri("b.kdl")) {
             of_other = published;
         }
-        codes(&of_other, "b.kdl").iter().filter(|code| *code == "T0142").count()
+        codes(&of_other, "b.kdl").iter().filter(|code| *code == T0142.id).count()
     };
     let mut change = |text: &str| {
         let document = json!({"uri": uri("a.kdl"), "version": 2});
