@@ -263,7 +263,7 @@ impl Authenticator {
         drop(pending);
         if let Some(oldest) = oldest {
             let _ = oldest.stream.shutdown(Shutdown::Both);
-            // It reads and writes nothing more, so it ends. Otherwise threads would pile up behind the sockets.
+            // It reads and writes nothing more, so it ends. Else threads would pile up behind the sockets.
             let _ = oldest.thread.join();
         }
         let (key, waiting) = (self.key.clone(), Arc::clone(&self.pending));
