@@ -87,10 +87,11 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let region =
         args.filter.as_deref().filter(|filter| name == "instances" && regions::get(filter).is_some());
     let listing = match name {
-        "models" => Some(models_listing()),
-        "rules" => Some(rules_listing()),
         "instances" => Some(listing::instances_listing(region, io.today_in_days())),
-        _ => listing::by_table_name(name, io.today_in_days()),
+        _ => match own_listing(name) {
+            Some(listing) => Some(listing()),
+            None => listing::by_table_name(name, io.today_in_days()),
+        },
     };
     if let Some(mut listing) = listing {
         listing.add_provenance();
@@ -117,7 +118,8 @@ pub(crate) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 
 /// Returns the names of all tables.
 fn names() -> Vec<&'static str> {
-    let listed = listing::NAMES.iter().copied().chain(OWN_LISTINGS).chain(["permissions"]);
+    let listed =
+        listing::NAMES.iter().copied().chain(OWN_LISTINGS.map(|(name, _)| name)).chain(["permissions"]);
     let all: BTreeSet<&str> = listed.chain(generic_listing::names()).collect();
     all.into_iter().collect()
 }
@@ -429,21 +431,25 @@ fn print_tables(io: &mut Io, global: &Global, args: &Args) -> u8 {
     code
 }
 
+fn own_listing(name: &str) -> Option<Make> {
+    OWN_LISTINGS.iter().find(|(own, _)| *own == name).map(|(_, listing)| *listing)
+}
+
 /// Returns whether a table is listed in columns of its own.
 fn has_columns(name: &str) -> bool {
-    listing::NAMES.contains(&name) || OWN_LISTINGS.contains(&name)
+    listing::NAMES.contains(&name) || own_listing(name).is_some()
 }
 
 /// The tables whose listings are made here.
-const OWN_LISTINGS: [&str; 2] = ["models", "rules"];
+const OWN_LISTINGS: [(&str, Make); 2] = [("models", models_listing), ("rules", rules_listing)];
+
+/// Makes a listing.
+type Make = fn() -> Listing;
 
 /// Returns the tables with the number of rows and, for its newest row, the date and the age in days.
 fn tables(today: &str) -> Listing {
     let mut tables = listing::table_summaries();
-    tables.extend(
-        [("models", models_listing()), ("rules", rules_listing())]
-            .map(|(name, all)| TableSummary::new(name, &all)),
-    );
+    tables.extend(OWN_LISTINGS.map(|(name, listing)| TableSummary::new(name, &listing())));
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     let rows = tables.iter().map(|table| {
         let (oldest, newest) = table.dates.clone().unzip();

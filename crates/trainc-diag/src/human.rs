@@ -12,7 +12,7 @@ use crate::text;
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteSpanContents, SourceSpan};
 use std::fmt;
 use std::fmt::Write as _;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 /// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,22 +101,14 @@ pub fn render(run: &Run<'_>, options: Options) -> String {
     out
 }
 
-/// Renders place, code and message of a problem in one line, cut at the width of the page.
+/// Renders place, code and message of a problem in one line, cut between words at the width of the page.
 fn list_line(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String {
     let line = super::short::problem(sources, &Diagnostic { help: None, ..problem.clone() }, None);
-    let room = options.width_at_least_40();
-    if line.width() <= room {
-        return line + "\n";
-    }
     let cut = if options.unicode { "…" } else { "..." };
-    let mut out = String::new();
-    for character in line.chars() {
-        if out.width() + character.width().unwrap_or(0) + cut.width() > room {
-            break;
-        }
-        out.push(character);
+    match text::wrap(&line, options.width_at_least_40() - cut.len(), 0).as_slice() {
+        [first, _, ..] => format!("{first}{cut}\n"),
+        _ => line + "\n",
     }
-    out + cut + "\n"
 }
 
 /// Renders a problem without its snippet and its notes.

@@ -26,6 +26,26 @@ fn the_same_in_ascii_and_narrow() {
     insta::assert_snapshot!(samples::two_manifests_with_problems().run(|run| super::render(run, options)));
 }
 
+/// More than ten problems begin with a list of a line each, none of which is wider than the page.
+#[test]
+fn many_problems_begin_with_a_list() {
+    let mut sample = samples::Sample::default();
+    let id = sample.sources.add("a.kdl", "job \"a\" {\n  region \"us-west-2\"\n}\n");
+    let problem = |at: usize| Diagnostic::new(&WORLD, Span::new(id, at, at + 1), "wrong ".repeat(30));
+    let drawn = |many: usize| {
+        let mut found = Problems::default();
+        (0..many).map(problem).for_each(|one| found.push(one));
+        let manifests = [ManifestReport { path: "a.kdl", job: None, problems: &found }];
+        super::render(&Run { sources: &sample.sources, manifests: &manifests }, PLAIN)
+    };
+    let list = |text: &str| text.lines().take_while(|line| line.starts_with("a.kdl:")).count();
+    assert_eq!([10, 11].map(|many| list(&drawn(many))), [0, 11]);
+    let text = drawn(11);
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("a.kdl:1:1: error[T0301]: wrong wrong") && first.ends_with('…'), "{first}");
+    assert!(text.lines().all(|line| line.width() <= PLAIN.width), "{text}");
+}
+
 #[test]
 fn notes_of_one_manifest_are_a_line_each_unless_asked_for() {
     let mut sample = samples::Sample::default();

@@ -94,10 +94,13 @@ pub(super) fn page(front: &ParetoFront) -> Page {
         kicker: format!("layouts of a training job · {}", front.manifest),
         heading: front.job.clone(),
         lead: format!(
-            "{} fit. {} Pareto-optimal by time and cost among those that pass every check and \
-                fit as surely, {}.",
+            "{} fit. {} of time and cost {}; layouts that may not fit are ranked separately.",
             text::count(front.fit, "layout"),
-            if best == 1 { "This one is".to_owned() } else { format!("These {best} are") },
+            if best == 1 {
+                "This one is the best trade-off".to_owned()
+            } else {
+                format!("These {best} are the best trade-offs")
+            },
             front.looked_at
         ),
         sections: std::iter::once(section(front)).chain(runners_up_section(front)).collect(),
@@ -227,11 +230,11 @@ fn runners_up_section(front: &ParetoFront) -> Option<Section> {
     Some(Section { id: "runners-up", title: "Runners-up", tables: vec![table], ..Section::default() })
 }
 
-/// Returns the unit of a time axis, in seconds, and its symbol: that of the shortest time on it.
-fn unit(shortest: f64) -> (f64, &'static str) {
-    match shortest {
+/// Returns the unit of the time axis, in seconds, and its symbol: that of the fastest layout to choose.
+fn unit(front: &ParetoFront) -> (f64, &'static str) {
+    match front.best.iter().map(|one| one.seconds).fold(f64::MAX, f64::min) {
         days if days > 3.0 * 86_400.0 => (86_400.0, "d"),
-        hours if hours > 3_600.0 => (3_600.0, "h"),
+        hours if hours >= 3_600.0 => (3_600.0, "h"),
         _ => (60.0, "min"),
     }
 }
@@ -268,7 +271,7 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
     let (right, top, bottom) = (wide - 16.0, 34.0, HEIGHT - 44.0);
     let window = Window::new(front);
     let (times, costs) = (window.seconds, window.cost);
-    let (unit, sign) = unit(times.0);
+    let (unit, sign) = unit(front);
     let x = Axis::log(times.0 / unit, times.1 / unit, left, right);
     let y = Axis::log(costs.0, costs.1, bottom, top);
     let mut svg = Svg::new(wide, HEIGHT);

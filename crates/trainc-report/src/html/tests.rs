@@ -210,7 +210,7 @@ fn a_search_is_a_page() {
     }
     let page = pareto_front(&some);
     check_page(&page);
-    assert!(page.contains("These 11 are Pareto-optimal") && page.contains("not known: 1."), "{page}");
+    assert!(page.contains("These 11 are the best trade-offs") && page.contains("not known: 1."), "{page}");
     assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
     assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
     assert!(page.contains("Runners-up") && page.contains("beaten by 2: 4.0 % slower"), "{page}");
@@ -219,6 +219,21 @@ fn a_search_is_a_page() {
         pareto_front(&ParetoFront { best: Vec::new(), beaten: Vec::new(), written: None, ..sample_front() });
     check_page(&none);
     assert!(none.contains("No layout fits") && !none.contains("viewBox"));
+}
+
+/// Layouts that are far slower or dearer than those to choose from leave the picture as it is.
+#[test]
+fn far_layouts_are_not_drawn() {
+    let near = pareto_front(&sample_front());
+    let mut far = sample_front();
+    far.beaten.push(PlotPoint { seconds: 3.6e6, cost: 5e6 });
+    let drawn = pareto_front(&far);
+    assert_eq!(drawn.matches("<circle").count(), near.matches("<circle").count());
+    let said = " Far slower or dearer layouts are not drawn.";
+    assert!(!near.contains(said));
+    assert_eq!(drawn.replace(said, ""), near);
+    // Times are in hours, as those of the fastest layouts.
+    assert!(drawn.contains(" h</text>") && !drawn.contains(" d</text>"), "{drawn}");
 }
 
 /// A partial plan still gives a page.
