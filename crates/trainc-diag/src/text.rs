@@ -111,6 +111,12 @@ pub fn rounded_duration(seconds: f64) -> String {
     duration(rounded)
 }
 
+/// Returns a sentence with a capital letter, unless it starts with another sign.
+pub fn capitalized(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// Formats US dollars: with cents below 100, whole and grouped above.
 pub fn dollars(usd: f64) -> String {
     if usd.abs() < 100.0 {

@@ -70,6 +70,8 @@ pub enum DefaultValue {
     Value(&'static str),
     /// Something that depends on more, in Markdown.
     Words(&'static str),
+    /// Nothing: where it is required, by itself or with others, in Markdown.
+    Condition(&'static str),
     /// What SageMaker model parallel takes for this parameter, which the catalogue knows.
     OfSmp(&'static str),
 }
@@ -151,6 +153,11 @@ impl Declared {
     /// Says in words what holds where no layer writes it.
     pub(crate) const fn otherwise(self, words: &'static str) -> Self {
         Self { default: DefaultValue::Words(words), required: false, ..self }
+    }
+
+    /// Says in words where it is required; elsewhere nothing holds instead.
+    pub(crate) const fn required_where(self, words: &'static str) -> Self {
+        Self { default: DefaultValue::Condition(words), required: false, ..self }
     }
 
     /// Is this parameter of SageMaker model parallel, with its default.

@@ -1,7 +1,6 @@
 //! The lines below a list of layouts: the dates of their prices, the most that they can cost, what is billed
 //! afterwards.
 
-use super::figures::capital;
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
@@ -51,6 +50,6 @@ pub(super) fn write_costs(out: &mut String, costs: &[String], width: usize) {
 /// Writes the costs below a table of a comment.
 pub(super) fn write_costs_as_markdown(out: &mut String, costs: &[String]) {
     for line in costs {
-        let _ = write!(out, "\n{}.\n", escape_cell(&capital(line)));
+        let _ = write!(out, "\n{}.\n", escape_cell(&text::capitalized(line)));
     }
 }

@@ -111,11 +111,6 @@ pub(super) fn with_interval(figure: String, between: Option<&str>) -> String {
     }
 }
 
-pub(super) fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// Formats the last line of a comment: varied and constant settings.
 pub(super) fn varied_and_held(space: &Space) -> String {
     format!(

@@ -2,7 +2,7 @@
 
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::document::{Document, FORMAT_VERSION, LeftOut};
-use super::figures::{Figures, capital, varied_and_held, with_interval};
+use super::figures::{Figures, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
 use std::fmt::Write as _;
 use trainc_diag::markdown::escape_cell;
@@ -247,7 +247,7 @@ impl<'a> Page<'a> {
     pub(crate) fn markdown(&self) -> String {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
-            let _ = writeln!(out, "{}:\n", capital(&self.describe_front()));
+            let _ = writeln!(out, "{}:\n", text::capitalized(&self.describe_front()));
             out.push_str(
                 "| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | \
                 --- | --- | --- |\n",
@@ -269,7 +269,7 @@ impl<'a> Page<'a> {
         if !self.front.is_empty() {
             let _ = writeln!(out, "\n`--write` takes number {}.", self.judged.first_choice());
             if let Some(caution) = self.caution() {
-                let _ = writeln!(out, "\n{}.", capital(&caution));
+                let _ = writeln!(out, "\n{}.", text::capitalized(&caution));
             }
         }
         write_costs_as_markdown(&mut out, &self.describe_costs(None));

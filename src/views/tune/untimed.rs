@@ -2,7 +2,7 @@
 
 use super::costs::{describe_costs, write_costs, write_costs_as_markdown};
 use super::document::{self, Document, Edits, FORMAT_VERSION, Machine, RunnerUp};
-use super::figures::{capital, varied_and_held};
+use super::figures::varied_and_held;
 use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
 use super::rows;
 use std::fmt::Write as _;
@@ -96,7 +96,8 @@ impl<'a> UnrankedOutput<'a> {
 
     pub(crate) fn markdown(&self) -> String {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.found.describe_counts());
-        let _ = writeln!(out, "{}: the layouts are not ranked by time and cost.\n", capital(&self.why));
+        let _ =
+            writeln!(out, "{}: the layouts are not ranked by time and cost.\n", text::capitalized(&self.why));
         if !self.found.layouts.is_empty() {
             out.push_str("| | price | memory | layout | changes |\n| --- | --- | --- | --- | --- |\n");
         }

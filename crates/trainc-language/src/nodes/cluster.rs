@@ -17,7 +17,7 @@ node! {
             .by_code()
             .written_as("cluster \"ml.…\"")
             .estimator("instance_type")
-            .otherwise("required, unless `group`s or `request` name the instances");
+            .required_where("required, unless `group`s or `request` name the instances");
         /// number of instances
         pub nodes: Field<u64> = prop("nodes", Ty::Int(1, 1_000_000))
             .sent_as("ResourceConfig.InstanceCount")
@@ -81,10 +81,10 @@ node! {
         pub gpu: Option<CustomGpu>;
         /// custom cluster: bandwidth between the GPUs of a node, per GPU
         pub intra_bytes_per_second: Field<u64> = child("intra", Ty::Rate)
-            .otherwise("required for `custom`");
+            .required_where("required for `custom`");
         /// custom cluster: network bandwidth of a node
         pub inter_bytes_per_second: Field<u64> = child("inter", Ty::Rate)
-            .otherwise("required for `custom`");
+            .required_where("required for `custom`");
         /// local cluster, or engine `worker` on an instance type without GPUs: processes per node, one rank
         /// each
         pub ranks: Field<u64> = child("ranks", Ty::Int(1, 1024)).argument("count")

@@ -41,14 +41,14 @@ node! {
             .otherwise("read from the account; `efs` has none");
         /// storage capacity
         pub capacity_bytes: Field<u64> = prop("capacity", Ty::Bytes)
-            .otherwise("required for a new file system");
+            .required_where("required for a new file system");
         /// deployment type
         pub deployment: Field<String> = prop("deployment", Ty::Word(DEPLOYMENTS))
-            .otherwise("required for a new file system");
+            .required_where("required for a new file system");
         /// MB/s per TiB
         pub throughput_mb_s_tib: Field<u64> =
             prop("throughput", Ty::Int(1, 1_000_000)).listed("throughput-mb-s-tib")
-            .otherwise("required where the deployment type offers several");
+            .required_where("required where the deployment type offers several");
         /// storage type
         pub storage_type: Field<String> = prop("type", Ty::Word(&["ssd", "hdd"])).listed("storage-type")
             .default("ssd");
@@ -57,7 +57,7 @@ node! {
             .otherwise("not sent");
         /// drive cache of HDD storage
         pub drive_cache: Field<String> = prop("drive-cache", Ty::Word(&["none", "read"]))
-            .otherwise("required for `hdd`");
+            .required_where("required for `hdd`");
         /// KMS key that encrypts it
         pub kms: Field<Address> = prop("kms", Ty::Text).otherwise("the key of the service");
         /// provisioned metadata operations per second
@@ -119,26 +119,27 @@ node! {
         pub name: Field<String> = arg(0, "name", Ty::Plain);
         /// S3 prefix; end a directory with /
         pub s3: Field<Address> = prop("s3", Ty::Text)
-            .otherwise(
+            .required_where(
                 "one of `s3`, `manifest`, `augmented-manifest`, `converse`, `dataset` and `from` is \
                  required",
             );
         /// S3 URI of a manifest file
-        pub manifest: Field<Address> = prop("manifest", Ty::Text).otherwise("see `s3`");
+        pub manifest: Field<Address> = prop("manifest", Ty::Text).required_where("see `s3`");
         /// S3 URI of an augmented manifest file
-        pub augmented_manifest: Field<Address> = prop("augmented-manifest", Ty::Text).otherwise("see `s3`");
+        pub augmented_manifest: Field<Address> = prop("augmented-manifest", Ty::Text)
+            .required_where("see `s3`");
         /// S3 URI of conversations in Converse format
-        pub converse: Field<Address> = prop("converse", Ty::Text).otherwise("see `s3`");
+        pub converse: Field<Address> = prop("converse", Ty::Text).required_where("see `s3`");
         /// ARN of a dataset in a SageMaker hub
         pub dataset: Field<Address> = prop("dataset", Ty::Text)
             .sent_as("InputDataConfig[].DataSource.DatasetSource.DatasetArn")
             .by_code()
-            .otherwise("see `s3`");
+            .required_where("see `s3`");
         /// attributes of an augmented manifest, separated by commas
         pub attributes: Field<Vec<String>> = prop("attributes", Ty::Plain)
-            .otherwise("required with `augmented-manifest`");
+            .required_where("required with `augmented-manifest`");
         /// name of a `storage`
-        pub from: Field<String> = prop("from", Ty::Plain).otherwise("see `s3`");
+        pub from: Field<String> = prop("from", Ty::Plain).required_where("see `s3`");
         /// path below the file system's mount point; for a local cluster, a directory on this machine
         pub path: Field<String> = prop("path", Ty::Text).otherwise("the root of the file system");
         /// access to the file system

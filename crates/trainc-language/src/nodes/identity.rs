@@ -15,13 +15,13 @@ node! {
         reaches: "`CreateRole` and `PutRolePolicy` of IAM") {
         /// create a role with least privilege
         pub create: Field<bool> = prop("create", Ty::Bool)
-            .otherwise("one of `create` and `arn` is required");
+            .required_where("one of `create` and `arn` is required");
         /// ARN of an existing role
         pub arn: Field<Address> = prop("arn", Ty::Text)
             .sent_as("RoleArn")
             .by_code()
             .called("`role arn`")
-            .otherwise("see `create`");
+            .required_where("see `create`");
         /// permissions boundary of a created role
         pub boundary: Field<Address> = prop("boundary", Ty::Text)
             .otherwise("the environment variable `TRAINC_ROLE_BOUNDARY`, if it is set");

@@ -23,7 +23,7 @@ node! {
             .reaches("request: `TrainingJobName`; tags and the names of resources");
         /// AWS region
         pub region: Field<String> = child("region", Ty::Plain)
-            .otherwise("required, but for a `custom` or `local` cluster")
+            .required_where("required, but for a `custom` or `local` cluster")
             .reaches("every request, the image and the prices");
         /// AWS account ID, twelve digits; replaces ${account} in the output
         pub account: Field<String> = child("account", Ty::Plain)

@@ -8,9 +8,9 @@ use crate::spec::{NodeSpec, Ty, value_node};
 
 /// Declares the dimensions of an architecture, each with its default.
 macro_rules! dimensions {
-    ($($ident:ident = $name:literal, $default:literal, $doc:literal;)*) => {
+    ($($ident:ident = $name:literal, $says:ident($default:literal), $doc:literal;)*) => {
         $(static $ident: NodeSpec = NodeSpec {
-            declared: &[arg(0, "count", Ty::Count).otherwise($default).doc($doc)],
+            declared: &[arg(0, "count", Ty::Count).$says($default).doc($doc)],
             ..value_node($name, Ty::Count, $doc)
         };)*
 
@@ -19,18 +19,18 @@ macro_rules! dimensions {
 }
 
 dimensions! {
-    HIDDEN = "hidden", "required for an architecture", "width of the residual stream";
-    LAYERS = "layers", "required for an architecture", "decoder or encoder layers";
-    HEADS = "heads", "required for an architecture", "attention heads";
-    KV_HEADS = "kv-heads", "`heads`, but for architectures that share them",
+    HIDDEN = "hidden", required_where("required for an architecture"), "width of the residual stream";
+    LAYERS = "layers", required_where("required for an architecture"), "decoder or encoder layers";
+    HEADS = "heads", required_where("required for an architecture"), "attention heads";
+    KV_HEADS = "kv-heads", otherwise("`heads`, but for architectures that share them"),
         "key and value heads (grouped-query attention)";
-    HEAD_DIM = "head-dim", "`hidden` / `heads`", "width of one head";
-    FFN = "ffn", "that of the architecture, such as 4 × `hidden`; required for those without one",
+    HEAD_DIM = "head-dim", otherwise("`hidden` / `heads`"), "width of one head";
+    FFN = "ffn", otherwise("that of the architecture, such as 4 × `hidden`; required for those without one"),
         "width of the feed-forward layer";
-    VOCAB = "vocab", "that of the architecture", "size of the vocabulary";
-    POSITIONS = "positions", "that of the architecture", "maximum sequence length";
-    EXPERTS = "experts", "no experts, but for architectures with them", "experts per layer";
-    ACTIVE_EXPERTS = "active-experts", "that of the architecture", "experts per token";
+    VOCAB = "vocab", otherwise("that of the architecture"), "size of the vocabulary";
+    POSITIONS = "positions", otherwise("that of the architecture"), "maximum sequence length";
+    EXPERTS = "experts", otherwise("no experts, but for architectures with them"), "experts per layer";
+    ACTIVE_EXPERTS = "active-experts", otherwise("that of the architecture"), "experts per token";
 }
 
 node! {
@@ -38,7 +38,7 @@ node! {
     pub struct Model("model"; reaches: "the plan") {
         /// catalogue name or architecture as written
         pub name: Field<String> = optional_arg("name", Ty::Plain).decides(&["model.name"])
-            .otherwise("required, unless `config` is set");
+            .required_where("required, unless `config` is set");
         /// a Hugging Face config.json, relative to this file
         pub config: Field<String> = prop("config", Ty::Plain)
             .otherwise("the catalogue has the dimensions of the model");
@@ -88,7 +88,7 @@ node! {
         pub kind: Field<String> = arg(0, "kind", Ty::Word(&["lora"])).decides(&["adapter.kind"]);
         /// rank of the update
         pub rank: Field<u64> = prop("rank", Ty::Int(1, 65_536)).decides(&["adapter.rank"])
-            .otherwise("required, unless a file of the program has it");
+            .required_where("required, unless a file of the program has it");
         /// scale of the update
         pub alpha: Field<f64> = prop("alpha", Ty::Number(0.0, f64::MAX)).decides(&["adapter.alpha"])
             .otherwise("the program's own; engine `worker`: the rank");

@@ -177,15 +177,15 @@ node! {
     {
         /// the framework or the algorithm
         pub family: Field<String> = optional_arg("family", Ty::Word(IMAGE_FAMILIES))
-            .otherwise("required, unless `uri` is set; engine `worker`: the newest PyTorch container");
+            .required_where("required, unless `uri` is set; engine `worker`: the newest PyTorch container");
         /// version of the framework or the algorithm (all but huggingface)
         pub version: Field<String> = prop("version", Ty::Plain)
-            .otherwise("required, but for `huggingface` and algorithms with one version");
+            .required_where("required, but for `huggingface` and algorithms with one version");
         /// Transformers version (huggingface)
         pub transformers: Field<String> = prop("transformers", Ty::Plain)
-            .otherwise("required for `huggingface`");
+            .required_where("required for `huggingface`");
         /// PyTorch version (huggingface)
-        pub pytorch: Field<String> = prop("pytorch", Ty::Plain).otherwise("required for `huggingface`");
+        pub pytorch: Field<String> = prop("pytorch", Ty::Plain).required_where("required for `huggingface`");
         /// Python version, such as py310
         pub python: Field<String> = prop("python", Ty::Plain)
             .otherwise("the Python of the container with these versions");

@@ -78,15 +78,15 @@ node! {
         pub optimizer: Option<Optimizer>;
         /// optimizer steps
         pub steps: Field<u64> = child("steps", Ty::Count).decides(&["run.steps", "train.steps"])
-            .otherwise("exactly one of `steps`, `tokens` and `epochs` is required");
+            .required_where("exactly one of `steps`, `tokens` and `epochs` is required");
         /// tokens to train on
         pub tokens: Field<u64> = child("tokens", Ty::Count)
             .decides(&["run.tokens", "train.tokens", "run.steps"])
-            .otherwise("see `steps`");
+            .required_where("see `steps`");
         /// passes over the data; requires `dataset`
         pub epochs: Field<f64> = child("epochs", Ty::Number(1e-6, 1e9)).argument("epochs")
             .decides(&["train.epochs", "run.steps"])
-            .otherwise("see `steps`");
+            .required_where("see `steps`");
         pub dataset: Option<Dataset>;
         pub evaluate: Option<Evaluate>;
         /// seed of all random numbers

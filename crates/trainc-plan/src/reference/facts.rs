@@ -139,13 +139,10 @@ impl Value {
 
     /// Says what holds where no layer writes it.
     pub(super) fn default_in_words(&self) -> Option<String> {
-        const SENTENCES: [&str; 4] = ["required", "one of", "exactly one", "see"];
         match self.default() {
             DefaultValue::None => self.is_required().then(|| "required".to_owned()),
             DefaultValue::Value(value) => Some(format!("default: `{}`", literal(self.ty, value))),
-            DefaultValue::Words(words) if SENTENCES.iter().any(|start| words.starts_with(start)) => {
-                Some(words.to_owned())
-            }
+            DefaultValue::Condition(words) => Some(words.to_owned()),
             DefaultValue::Words(words) => Some(format!("default: {words}")),
             DefaultValue::OfSmp(name) => Some(format!("default: {}", smp_default(name, self.ty))),
         }
@@ -318,10 +315,4 @@ pub(super) fn short_type(ty: Ty) -> String {
         Ty::BoolOr(words) => format!("switch, or {}", text::backtick_list(words, "or")),
         Ty::Word(_) => ty.describe_expected(),
     }
-}
-
-/// Returns a sentence with a capital letter, unless it starts with code.
-pub(super) fn capitalized(sentence: &str) -> String {
-    let mut chars = sentence.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -14,7 +14,7 @@ pub use trainc_language::DefaultValue;
 use crate::bind::{placeholder_example, placeholder_meaning, placeholder_paths};
 use facts::{Detail, Value};
 use std::fmt::Write as _;
-use trainc_diag::{Code, find};
+use trainc_diag::{Code, find, text};
 use trainc_syntax::cursor::top_level;
 use trainc_syntax::nodes::{ALLOW, JOB, JOB_CHILDREN, engines_of};
 use trainc_syntax::spec::{NodeSpec, Ty};
@@ -234,9 +234,9 @@ fn item(value: &Value, style: Style, indent: &str) -> String {
         Style::Links => format!("<a id=\"{}\"></a>", value.path),
     };
     let mut out = format!("{indent}- {anchor}`{}`: {}.", value.label, value.doc.trim_end_matches('.'));
-    let _ = write!(out, " {}.", facts::capitalized(&facts::short_type(value.ty)));
+    let _ = write!(out, " {}.", text::capitalized(&facts::short_type(value.ty)));
     if let Some(default) = value.default_in_words() {
-        let _ = write!(out, " {}.", facts::capitalized(&default));
+        let _ = write!(out, " {}.", text::capitalized(&default));
     }
     // The words of those that only one engine has begin with its name.
     if let Some(engines) = value.engines.filter(|engines| engines.len() > 1 && !value.label.ends_with('=')) {
