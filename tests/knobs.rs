@@ -2,7 +2,7 @@
 
 use crate::support::{Memory, compile_in, options, over_base, trainc};
 use serde_json::Value;
-use trainc_ir::Launcher;
+use trainc_ir::{Launcher, Scalar};
 use trainc_predict::{Gathering, Layout, Moments, Prefetch, Recompute, memory::memory, predict};
 
 /// The layout of the base job with these nodes laid over it.
@@ -204,4 +204,21 @@ fn no_measurement_is_named_of_a_job_that_cannot_run() {
         "train.sequence-length=32768"
     ]));
     assert!(!named(&["train.tokens=#null", "train.steps=5"]));
+}
+
+/// A script that parses `type=int` stops at `32.0`.
+#[test]
+fn whole_numbers_are_passed_without_a_fraction() {
+    let text = over_base(
+        "adapter \"lora\" rank=16 alpha=32 targets=\"q_proj\"\n\
+         program { hyperparameter \"alpha\" \"{{ adapter.alpha }}\"; hyperparameter \"half\" \"{{ adapter.alpha / 64 }}\" }",
+    );
+    let found = compile_in(Memory::default(), "job.kdl", &text, &options(""));
+    let plan = found.compiled.plan.unwrap();
+    let passed = &plan.job.program.as_ref().unwrap().hyperparameters;
+    let value = |name: &str| {
+        let h = passed.iter().find(|h| h.name == name).unwrap();
+        h.value.value().unwrap().clone()
+    };
+    assert_eq!((value("alpha"), value("half")), (Scalar::Int(32), Scalar::Float(0.5)));
 }

@@ -38,7 +38,8 @@ use trainc_project::moved_figures::keep_moved_figures;
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Output directory; with several manifests, one directory per job below it
+    /// Output directory: of a file that is given, itself; of a directory or several manifests, one directory
+    /// per job below it
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Write nothing; exit with 4 if the directory differs, or contains a job that is no longer in the

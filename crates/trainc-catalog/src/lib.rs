@@ -52,7 +52,7 @@ pub mod memo;
 mod table;
 
 /// Date of the data: no row is newer. Rules have separate dates.
-pub const VERSION: &str = "2026-11-28";
+pub const VERSION: &str = "2026-11-29";
 
 /// All tables.
 const TABLES: &[table::Table] = &[

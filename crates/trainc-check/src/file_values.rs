@@ -16,12 +16,18 @@ pub(crate) fn point_to_files(plan: &Plan, problems: &mut Problems) {
         if of_files.contains(&problem.code) {
             return;
         }
-        match set_at(plan, problem.subject.unwrap_or(problem.span)) {
-            Some((file, setting)) => {
-                problem.fix = None;
-                replace_help(problem, file, setting);
-            }
-            None => note_on_other_values(plan, problem),
+        let at = problem.subject.unwrap_or(problem.span);
+        // A default of the program has the place of the file as a whole.
+        if let Some(file) = plan.files.iter().find(|file| file.span == at) {
+            replace_help(
+                problem,
+                format!("set it in `{}`, which leaves it to the program's default", file.path),
+            );
+        } else if let Some((file, setting)) = set_at(plan, at) {
+            let key = setting.key.rsplit('.').next().unwrap_or(&setting.key);
+            replace_help(problem, format!("change `{key}` in `{}`", file.path));
+        } else {
+            note_on_other_values(plan, problem);
         }
     });
 }
@@ -36,10 +42,9 @@ fn set_at(plan: &Plan, span: Span) -> Option<(&ForeignFile, &FileSetting)> {
         .min_by_key(|(_, setting)| setting.value_span.len())
 }
 
-/// Replaces an edit of the manifest by the key to change; what the manifest would say becomes a note.
-fn replace_help(problem: &mut Diagnostic, file: &ForeignFile, setting: &FileSetting) {
-    let key = setting.key.rsplit('.').next().unwrap_or(&setting.key);
-    let help = format!("change `{key}` in `{}`", file.path);
+/// Replaces an edit of the manifest by one of the file; what the manifest would say becomes a note.
+fn replace_help(problem: &mut Diagnostic, help: String) {
+    problem.fix = None;
     if let Some(before) = problem.help.replace(help.into()) {
         problem.notes.push(format!("in words of the manifest: {before}").into());
     }

@@ -19,7 +19,7 @@ pub struct Script {
 }
 
 /// Packages that parse a command line in ways that are not read here, or have a `main` that does.
-const COMMAND_LINE_PACKAGES: [&str; 24] = [
+const COMMAND_LINE_PACKAGES: [&str; 25] = [
     "absl",
     "argh",
     "axolotl",
@@ -41,6 +41,7 @@ const COMMAND_LINE_PACKAGES: [&str; 24] = [
     "pytorch_lightning",
     "sagemaker_training",
     "simple_parsing",
+    "torchtitan",
     "torchtune",
     "typer",
     "tyro",

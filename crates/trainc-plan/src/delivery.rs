@@ -333,9 +333,8 @@ impl<'a> Program<'a> {
         if file.reader == FileReader::OtherFile {
             return true;
         }
-        let is_it = |text: &str| text.contains(&file.packed_as);
-        let in_offers = self.offers.iter().any(|offer| is_it(&offer.value.python()));
         let name = file.packed_as.rsplit('/').next().unwrap_or(&file.packed_as);
+        let in_offers = self.offers.iter().any(|offer| offer.value.python().contains(name));
         let script = self.plan.script.as_deref();
         let in_script = script.is_none_or(|script| {
             let texts = script.modules.iter().flat_map(|one| &one.module.texts);

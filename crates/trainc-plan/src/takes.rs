@@ -23,7 +23,7 @@ pub(crate) static CODES: &[&Code] = &[&T0824];
 
 /// The class of TRL whose options say which model is trained, and its adapter. Programs parse it with
 /// another.
-const MODEL_CLASS: &str = "ModelConfig";
+pub(crate) const MODEL_CLASS: &str = "ModelConfig";
 
 /// Adds the arguments that a program gets because of its class to the program of a bound plan.
 pub(crate) fn add_arguments(mut plan: Plan, problems: &mut Problems) -> Plan {
@@ -69,10 +69,10 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
         out.push(("config".to_owned(), Scalar::Text(format!("{CODE_DIRECTORY}/{}", file.packed_as))));
     }
     // The library's config, which the Trainer opens.
-    let has_deepspeed = fields.iter().any(|field| field.name == "deepspeed");
-    let reads_config = plan.engine.is_some_and(|engine| engine.front.file == Some("deepspeed"));
-    if let Some(path) = plan.engine_file().filter(|_| has_deepspeed && reads_config) {
-        out.push(("deepspeed".to_owned(), Scalar::Text(format!("{CODE_DIRECTORY}/{path}"))));
+    let option = plan.engine.and_then(|engine| engine.front.file_option);
+    let option = option.filter(|option| fields.iter().any(|field| field.name == *option));
+    if let Some((option, path)) = option.zip(plan.engine_file()) {
+        out.push((option.to_owned(), Scalar::Text(format!("{CODE_DIRECTORY}/{path}"))));
     }
     let all = settings(plan, &values);
     let is_batch = |setting: &Setting| setting.placeholders.iter().any(|path| path.starts_with("batch."));

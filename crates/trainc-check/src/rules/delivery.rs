@@ -7,7 +7,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::delivery::Delivery;
-use trainc_ir::{Assumed, Carrier, FileReader, ParserKind, WhyAssumed};
+use trainc_ir::{Assumed, Carrier, FileReader, ForeignFile, ParserKind, WhyAssumed};
 
 declare_code!(
     T0820,
@@ -27,8 +27,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let takes = plan.job.program.as_ref().and_then(|program| program.takes.span());
     let is_refused = takes.is_some() && plan.delivery.passed.iter().all(|one| one.by != Carrier::Vocabulary);
     // A file that nothing names to the program is one fault, not one for each value.
-    let unread = plan.file_of(FileReader::Program).map(|file| file.span.source);
-    let is_in_file = |one: &Assumed| Some(one.span.source) == unread;
+    let file_of = |one: &Assumed| plan.files.iter().find(|file| file.span.source == one.span.source);
+    let is_in_file = |one: &Assumed| file_of(one).is_some();
     for one in plan.delivery.assumed.iter().filter(|one| !is_refused && !is_in_file(one)) {
         if let Some(diagnostic) = other_default(one) {
             problems.push(diagnostic);
@@ -58,10 +58,31 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let is_one = |name: &&String| trainc_ir::ARGUMENT_CLASSES.contains(&name.as_str());
         line.classes.iter().find(is_one)
     });
-    if plan.delivery.assumed.iter().any(is_in_file) {
-        problems.push(
-            diagnostic.severity(Severity::Warning).help("add `hyperparameter \"config\" \"{{ train.file }}\"` to `program`: nothing passes the file to it"),
-        );
+    // Another rule reports an option that the program does not read.
+    let is_named = |file: &&ForeignFile| {
+        let name = file.packed_as.rsplit('/').next().unwrap_or(&file.packed_as);
+        let values = program.iter().flat_map(|program| &program.hyperparameters);
+        values.filter_map(|h| h.value.value()).any(|value| value.python().contains(name))
+    };
+    if let Some(file) = plan.delivery.assumed.iter().find_map(file_of).filter(|file| !is_named(file)) {
+        let (option, placeholder) = match file.reader {
+            FileReader::Program => (Some("config"), "train.file"),
+            FileReader::Engine | FileReader::OtherFile => {
+                (plan.engine.and_then(|engine| engine.front.file_option), "engine.file")
+            }
+        };
+        let declares = |name: &&str| {
+            let line = plan.script.as_ref().and_then(|script| script.command_line.as_ref());
+            line.is_none_or(|line| !line.is_complete || line.option(name).is_some())
+        };
+        let help = match option.filter(declares) {
+            Some(option) => {
+                format!("add `hyperparameter \"{option}\" \"{{{{ {placeholder} }}}}\"` to `program`")
+            }
+            None => format!("pass `{{{{ {placeholder} }}}}` under the program's own name for it"),
+        };
+        let help = format!("{help}: nothing passes `{}` to it", file.path);
+        problems.push(diagnostic.severity(Severity::Warning).help(help));
         return;
     }
     diagnostic = match class.filter(|_| takes.is_none()) {
@@ -99,12 +120,20 @@ fn other_default(assumed: &Assumed) -> Option<Diagnostic> {
         format!("`{what} {planned}` is not passed: the program runs with `{name}` {shown}, {of}"),
     )
     .note("memory, time and cost are predicted for the plan's value");
+    let row = match class {
+        Some(class) => vocabulary::of_class(class, name),
+        None => vocabulary::get(name),
+    };
     // A switch for one word of several, as `bf16`, has no placeholder.
-    let carries = vocabulary::get(name).is_none_or(|row| row.equals.is_none() && row.words.is_none());
+    let carries = row.as_ref().is_none_or(|row| row.equals.is_none() && row.words.is_none());
     let path = placeholder.or(assumed.placeholder).filter(|_| carries);
+    let is_on = row.is_some_and(|row| row.writes.get(&planned).is_some_and(|word| word == "true"));
     diagnostic = match (is_option, class, path) {
         (true, _, Some(path)) => {
             diagnostic.help(format!("add `hyperparameter \"{name}\" \"{{{{ {path} }}}}\"` to `program`"))
+        }
+        (true, ..) if is_on => {
+            diagnostic.help(format!("add `hyperparameter \"{name}\" #true` to `program`"))
         }
         (true, ..) => diagnostic.help(format!("pass `{name}` as a `hyperparameter` of `program`")),
         (false, Some(class), _) => {

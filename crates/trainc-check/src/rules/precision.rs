@@ -243,8 +243,9 @@ fn check_selective_with_flash(plan: &Plan, problems: &mut Problems) {
         return;
     };
     let (Some(train_span), Ok(layout)) = (plan.job.train.span, Layout::from_plan(plan)) else { return };
-    // The worker rejects `selective`.
-    if layout.attention != Attention::Flash || layout.system == System::Worker {
+    // torchtitan recomputes by operation, and the worker rejects `selective`.
+    let of_attention = layout.recompute == trainc_predict::layout::Recompute::Selective;
+    if !of_attention || layout.attention != Attention::Flash || layout.system == System::Worker {
         return;
     }
     let flash = &plan.job.train.flash_attention;

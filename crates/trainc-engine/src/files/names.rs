@@ -1,7 +1,9 @@
 //! The values of a plan by the names that the expressions of the tables use.
 
 use super::{Names, versions};
+use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
 use trainc_ir::engine::States;
+use trainc_ir::job::CheckpointInterval;
 use trainc_ir::script::makes_trainer;
 use trainc_ir::{Axis, FileReader, Mesh, Plan, Scalar};
 
@@ -25,6 +27,11 @@ pub fn plan_names(plan: &Plan) -> Names {
         put("accumulation", Some(batch.accumulation.value));
         put("global_batch", Some(batch.global_sequences.value));
     }
+    let checkpoint = plan.job.checkpoint.as_ref();
+    if let Some(CheckpointInterval::Steps(steps)) = checkpoint.and_then(|it| it.every.get()) {
+        put("checkpoint_steps", Some(steps));
+    }
+    put("checkpoint_keep", checkpoint.and_then(|it| it.keep.get()));
     let train = &plan.job.train;
     put("sequence_length", train.sequence_length.get());
     put("steps", plan.run.steps.as_ref().map(|steps| steps.value));
@@ -32,7 +39,10 @@ pub fn plan_names(plan: &Plan) -> Names {
     let strategy = plan.job.parallel.as_ref().and_then(|parallel| parallel.strategy.value().cloned());
     let strategy = strategy.or_else(|| default_strategy(plan));
     let parallel = plan.job.parallel.as_ref();
+    let uploaded = checkpoint.filter(|it| !it.s3.is_absent());
+    let folder = uploaded.map(|it| it.local.value().map_or(DEFAULT_CHECKPOINT_PATH, String::as_str));
     let words = [
+        ("checkpoint_folder", folder.map(str::to_owned)),
         ("engine", parallel.and_then(|parallel| parallel.engine.get()).map(|name| name.as_str().to_owned())),
         ("wrap", parallel.and_then(|parallel| parallel.wrap.value()).cloned()),
         ("precision", train.precision.value().cloned()),

@@ -11,6 +11,8 @@ pub static DEEPSPEED: Front = Front {
     laws: &[&laws::ZERO],
     needs: Needs::StrategyOrFile,
     file: Some("deepspeed"),
+    // transformers, a field of `TrainingArguments`.
+    file_option: Some("deepspeed"),
     writes: Some("engine/ds_config.json"),
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,

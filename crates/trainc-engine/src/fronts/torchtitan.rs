@@ -11,6 +11,8 @@ pub static TORCHTITAN: Front = Front {
     laws: &[&laws::TITAN, &laws::TITAN_SPLIT_EXPERTS],
     needs: Needs::File,
     file: Some("torchtitan"),
+    // 0.2.2 `config/manager.py`.
+    file_option: Some("job.config_file"),
     code: Some("torchtitan"),
     launchers: &[("", Launcher::Torchrun)],
     takes_group: true,

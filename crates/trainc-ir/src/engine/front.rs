@@ -22,6 +22,9 @@ pub struct Front {
     pub needs: Needs,
     /// The table of the keys of its file, if it has one.
     pub file: Option<&'static str>,
+    /// The option of the program that names its file; none: the launcher's own, or one that each program
+    /// chooses.
+    pub file_option: Option<&'static str>,
     /// Whose modules and kernels run, where the program does not say it; none: the default of the language.
     pub code: Option<&'static str>,
     /// Selects the generation by the image's family and PyTorch version; `None` if these do not decide it.
@@ -89,6 +92,7 @@ impl Front {
         launchers: &[("", Launcher::Plain)],
         parameters: |_, _, _| Vec::new(),
         file: None,
+        file_option: None,
         writes: None,
         table: None,
         libraries: &[],

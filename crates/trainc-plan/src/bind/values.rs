@@ -310,6 +310,17 @@ impl PlanValues {
         self.entries.insert(path.to_owned(), entry);
     }
 
+    /// Adds a number that scripts parse as an int where it is whole.
+    fn insert_shortest(&mut self, path: &str, field: &Field<f64>, why: &'static str) {
+        match field.get().filter(|x| x.fract() == 0.0 && x.abs() < 1e15) {
+            #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+            Some(whole) => {
+                self.entries.insert(path.to_owned(), ValueEntry::Value(Value::from(whole as i64)));
+            }
+            None => self.insert_number_field(path, field, why),
+        }
+    }
+
     fn insert_model(&mut self, plan: &Plan) {
         const NO_MODEL: &str = "the job has no `model`";
         const SIZE_ONLY: &str = "only the model's size is known, not its dimensions";
@@ -421,18 +432,7 @@ impl PlanValues {
         ] {
             self.insert_number_field(path, field, UNWRITTEN);
         }
-        // A whole number of epochs stays an integer: scripts parse it as an int.
-        let epochs = match &train.epochs {
-            Field::Is(val) if val.value.fract() == 0.0 && val.value < 1e15 => {
-                #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
-                let whole = val.value as i64;
-                ValueEntry::Value(Value::from(whole))
-            }
-            Field::Is(val) => ValueEntry::Value(Value::from(val.value)),
-            Field::Absent => ValueEntry::Missing(UNWRITTEN),
-            Field::Bad => ValueEntry::AlreadyReported,
-        };
-        self.entries.insert("train.epochs".to_owned(), epochs);
+        self.insert_shortest("train.epochs", &train.epochs, UNWRITTEN);
         let checkpointing =
             train.activation_checkpointing.clone().map(|what| what != trainc_ir::Recompute::None);
         self.insert_number_field("train.activation_checkpointing", &checkpointing, UNWRITTEN);
@@ -517,7 +517,7 @@ impl PlanValues {
         let adapter = plan.job.adapter.as_ref();
         self.insert_text_field("adapter.kind", adapter.map_or(&text, |it| &it.kind), NO_ADAPTER);
         self.insert_number_field("adapter.rank", adapter.map_or(&Field::Absent, |it| &it.rank), NO_ADAPTER);
-        self.insert_number_field("adapter.alpha", adapter.map_or(&number, |it| &it.alpha), NO_ADAPTER);
+        self.insert_shortest("adapter.alpha", adapter.map_or(&number, |it| &it.alpha), NO_ADAPTER);
         self.insert_number_field("adapter.dropout", adapter.map_or(&number, |it| &it.dropout), NO_ADAPTER);
         let targets = adapter.map_or(Field::Absent, |it| it.targets.clone().map(|names| names.join(",")));
         self.insert_text_field("adapter.targets", &targets, NO_ADAPTER);

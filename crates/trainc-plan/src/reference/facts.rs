@@ -2,7 +2,8 @@
 
 use super::Place;
 use crate::bind::placeholder_paths;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::takes::MODEL_CLASS;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use trainc_catalog::argument_classes;
 use trainc_catalog::engine_files::{ARGUMENTS, tables};
@@ -159,9 +160,11 @@ impl Value {
         }
         let placeholders = self.placeholders();
         out.extend(placeholders.first().map(|path| format!("`{{{{ {path} }}}}`")));
-        let options = options(&placeholders);
-        if !options.is_empty() {
-            out.push(format!("{} by `takes=`", text::backtick_list(&options, "and")));
+        for (options, by) in [(&OPTIONS, "`takes=`"), (&MODEL_OPTIONS, "`takes=` with a `ModelConfig`")] {
+            let options = meant_by(options, &placeholders);
+            if !options.is_empty() {
+                out.push(format!("{} by {by}", text::backtick_list(&options, "and")));
+            }
         }
         if let Some(keys) = FILE_KEYS.get(self.path.as_str()) {
             match detail {
@@ -216,21 +219,33 @@ impl Value {
 }
 
 /// The options that `takes=` writes, each with the placeholders that have its value: those of the vocabulary
-/// that the newest version of a class has. A row of one class is not for all programs.
-static OPTIONS: LazyLock<Vec<(&'static str, Vec<String>)>> = LazyLock::new(|| {
-    let newest = |_: &str| Some("9999");
-    let fields =
-        ARGUMENT_CLASSES.iter().filter_map(|class| argument_classes::fields(class, &newest)).flatten();
-    let fields: BTreeSet<&str> = fields.map(|field| field.name).collect();
-    let names = vocabulary::names().filter(|name| fields.contains(*name));
-    let rows = names.filter_map(|name| Some((name, vocabulary::get(name)?)));
-    rows.filter(|(_, row)| row.is_written).map(|(name, row)| (name, row.paths)).collect()
+/// that the newest version of a class has.
+static OPTIONS: LazyLock<BTreeMap<&'static str, Vec<String>>> = LazyLock::new(|| written(ARGUMENT_CLASSES));
+
+/// The same of the class of the model's options, which a program may parse beside one of the others.
+static MODEL_OPTIONS: LazyLock<BTreeMap<&'static str, Vec<String>>> = LazyLock::new(|| {
+    let mut out = written(&[MODEL_CLASS]);
+    out.retain(|name, _| !OPTIONS.contains_key(name));
+    out
 });
 
+fn written(classes: &[&'static str]) -> BTreeMap<&'static str, Vec<String>> {
+    let newest = |_: &str| Some("9999");
+    let mut out = BTreeMap::new();
+    for class in classes {
+        for field in argument_classes::fields(class, &newest).unwrap_or_default() {
+            if let Some(row) = vocabulary::of_class(class, field.name).filter(|row| row.is_written) {
+                out.insert(field.name, row.paths);
+            }
+        }
+    }
+    out
+}
+
 /// Returns the options that have the value of one of these placeholders.
-fn options(placeholders: &[&str]) -> Vec<String> {
+fn meant_by(options: &BTreeMap<&'static str, Vec<String>>, placeholders: &[&str]) -> Vec<String> {
     let is_meant = |paths: &[String]| paths.iter().any(|path| placeholders.contains(&path.as_str()));
-    OPTIONS.iter().filter(|(_, paths)| is_meant(paths)).map(|(name, _)| (*name).to_owned()).collect()
+    options.iter().filter(|(_, paths)| is_meant(paths)).map(|(name, _)| (*name).to_owned()).collect()
 }
 
 /// Engines with keys of their files.

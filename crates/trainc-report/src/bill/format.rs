@@ -355,7 +355,7 @@ pub(super) fn edits_without_effect(job: &Job) -> Option<String> {
     });
     Some(match (untried, half) {
         (true, _) => format!("{named}{more}: the effect of each is not known"),
-        (false, true) => format!("{named}{more}: no effect on figures known on both sides"),
-        (false, false) => format!("{named}{more}: no effect"),
+        (false, true) => format!("{named}{more}: no effect on the figures known on both sides"),
+        (false, false) => format!("{named}{more}: no effect on time, cost and memory"),
     })
 }
