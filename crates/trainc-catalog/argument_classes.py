@@ -386,11 +386,26 @@ def replacements(module, statement):
                 yield name, replacement(module, value)
 
 
+def copied_over_none(statement):
+    """Yields the fields that a loop over pairs of names sets where they are None: `setattr(self, new, getattr(self, old))`."""
+    match statement:
+        case ast.For(target=ast.Tuple(elts=variables), iter=ast.Tuple(elts=rows)):
+            for inner in ast.walk(statement):
+                match inner:
+                    case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Name(id=into), ast.Call(func=ast.Name(id="getattr"))]):
+                        tested = ast.parse(f"getattr(self, {into}) is None", mode="eval").body
+                        if any(ast.dump(part) == ast.dump(tested) for part in ast.walk(statement)):
+                            at = [variable.id for variable in variables].index(into)
+                            yield from (row.elts[at].value for row in rows)
+
+
 def substituted(module, node):
     """Returns what `__post_init__` of a class replaces None by, by field."""
     method = next((s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "__post_init__"), None)
     found = {}
     for statement in method.body if method else []:
+        for name in copied_over_none(statement):
+            found.setdefault(name, Special.COMPUTED)
         for name, value in replacements(module, statement):
             plain = value["value"] if isinstance(value, dict) and value else value
             found.setdefault(name, value if is_plain(plain) or plain == {} else Special.COMPUTED)

@@ -25,7 +25,8 @@ use trainc_tune::{Choice, Limits, Point, Space, search};
 ///
 /// Varies parallelism degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes
 /// and instance types, as far as the engine supports them, at a constant global batch. Shows only layouts
-/// that are predicted to fit and pass every check, and why each runner-up was rejected.
+/// that are predicted to fit and have no error, with the warnings of each, and why each runner-up was
+/// rejected.
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("manifests", |arg| arg
@@ -49,10 +50,10 @@ pub(crate) struct Args {
     /// Maximum number of nodes [default: twice the manifest's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     max_nodes: Option<u64>,
-    /// Maximum cost of the run in US dollars
+    /// Maximum expected cost of the run in US dollars; its upper end may be higher
     #[arg(long, value_name = "USD", value_parser = usd)]
     max_usd: Option<f64>,
-    /// Maximum duration of the run, e.g. 12h or 2d
+    /// Maximum expected time of the run, e.g. 12h or 2d; its upper end may be higher
     #[arg(long, value_name = "DURATION", value_parser = deadline)]
     deadline: Option<std::time::Duration>,
     /// Number of runners-up to explain

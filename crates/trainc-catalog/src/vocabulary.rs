@@ -34,6 +34,8 @@ struct OptionRow {
     written: bool,
     #[serde(default)]
     in_scripts: bool,
+    #[serde(default)]
+    weights: bool,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -88,6 +90,8 @@ pub struct OptionMeaning {
     /// Whether values in the source of a script are compared: those that are the same in every script, and no
     /// defaults of the plan.
     pub in_scripts: bool,
+    /// Whether it is the type in which weights are loaded.
+    pub is_type_of_weights: bool,
     /// The source of the row.
     pub provenance: Provenance,
 }
@@ -130,6 +134,7 @@ pub fn get(name: &str) -> Option<OptionMeaning> {
         also_by: row.also_by,
         is_written: row.written,
         in_scripts: row.in_scripts,
+        is_type_of_weights: row.weights,
         provenance: row.sourced.into(),
     })
 }

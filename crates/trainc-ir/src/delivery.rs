@@ -117,6 +117,13 @@ pub enum WhyAssumed {
     },
 }
 
+impl WhyAssumed {
+    /// Returns whether the program has a default that differs from the plan.
+    pub fn is_other_default(&self) -> bool {
+        matches!(self, Self::Default { is_same: false, .. })
+    }
+}
+
 impl fmt::Display for WhyAssumed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

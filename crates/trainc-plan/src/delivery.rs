@@ -75,6 +75,7 @@ pub(crate) fn delivery(plan: &Plan) -> Delivery {
         }
     }
     out.assumed.extend(program.sharding());
+    out.assumed.extend(program.checkpoint_interval(&values));
     out
 }
 
@@ -266,6 +267,9 @@ impl<'a> Program<'a> {
         if let Some(found) = self.in_file(setting) {
             return Ok(found);
         }
+        if let Some(why) = self.frozen_weights(setting, values) {
+            return Err(Box::new(why));
+        }
         let mut other = None;
         let mut unread = None;
         for offer in &self.offers {
@@ -382,6 +386,37 @@ impl<'a> Program<'a> {
         })
     }
 
+    /// Returns the default type in which the program loads weights that it does not train, if this is not the
+    /// planned precision: `bf16` of the Trainer is the arithmetic and leaves them as they are.
+    fn frozen_weights(&self, setting: &Setting, values: &PlannedValues) -> Option<WhyAssumed> {
+        let job = &self.plan.job;
+        let is_frozen = job.adapter.is_some() && job.quantize.is_none();
+        if !is_frozen || !setting.placeholders.contains(&"train.precision") {
+            return None;
+        }
+        let is_type = |name: &str| vocabulary::get(name).is_some_and(|row| row.is_type_of_weights);
+        if self.offers.iter().any(|offer| offer.means.iter().any(|name| is_type(name))) {
+            return None;
+        }
+        let is_meant = |option: &CommandOption| is_type(&option.attribute);
+        self.default_of_options(setting, values, is_meant).filter(WhyAssumed::is_other_default)
+    }
+
+    /// Returns the interval of checkpoints if the program gets none and has a default of its own.
+    fn checkpoint_interval(&self, values: &PlannedValues) -> Option<Assumed> {
+        let placeholders = &["checkpoint.steps"];
+        let every = &self.plan.job.checkpoint.as_ref()?.every;
+        let (value, span) = (values.get(placeholders[0])?, every.span()?);
+        let setting = Setting { path: "checkpoint.every".to_owned(), placeholders, value, span };
+        let mut why = *self.carry(&setting, values).err()?;
+        // No placeholder has the interval.
+        if let WhyAssumed::Default { placeholder, .. } = &mut why {
+            *placeholder = None;
+        }
+        let Setting { path, value, span, .. } = setting;
+        why.is_other_default().then_some(Assumed { setting: path, value, span, placeholder: None, why })
+    }
+
     /// Returns where the program has the name of the model.
     fn model_in_script(&self, setting: &Setting) -> Option<String> {
         let script = self.plan.script.as_deref().filter(|_| setting.placeholders.contains(&"model.name"))?;
@@ -403,7 +438,20 @@ impl<'a> Program<'a> {
         if has_unread_file {
             return None;
         }
-        let options = script.command_line.iter().flat_map(|line| &line.options);
+        self.default_of_options(setting, values, |_| true)
+            .or_else(|| self.default_of_constructor(script, setting, values))
+    }
+
+    /// Returns the default of an option of the program that means a setting and is not passed, one that
+    /// differs from the plan first.
+    fn default_of_options(
+        &self,
+        setting: &Setting,
+        values: &PlannedValues,
+        counts: impl Fn(&CommandOption) -> bool,
+    ) -> Option<WhyAssumed> {
+        let script = self.plan.script.as_deref()?;
+        let options = script.command_line.iter().flat_map(|line| &line.options).filter(|one| counts(one));
         let means = |option: &CommandOption| {
             let names = option.names.iter().chain([&option.attribute]);
             let all: BTreeSet<String> = names.flat_map(|name| self.meanings(name)).collect();
@@ -430,7 +478,7 @@ impl<'a> Program<'a> {
             }
             same = same.or(Some(default));
         }
-        same.or_else(|| self.default_of_constructor(script, setting, values))
+        same
     }
 
     /// Returns the default of a library's class that the program itself makes, without this argument.

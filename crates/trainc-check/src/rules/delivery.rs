@@ -34,7 +34,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             problems.push(diagnostic);
         }
     }
-    let names: Vec<&str> = plan.delivery.assumed.iter().map(|one| Delivery::short(&one.setting)).collect();
+    // A batch that a rule refuses is passed by nothing.
+    let is_refused_batch = |one: &Assumed| {
+        plan.batch.is_none() && one.placeholder.is_some_and(|path| path.starts_with("batch."))
+    };
+    let assumed = plan.delivery.assumed.iter().filter(|one| !is_refused_batch(one));
+    let names: Vec<&str> = assumed.map(|one| Delivery::short(&one.setting)).collect();
     // The values of `import`, which another rule reports, and algorithms, which have arguments of their own.
     if names.is_empty() || has_assumed_batch(plan) || plan.job.has_algorithm_name() {
         return;
@@ -134,6 +139,9 @@ fn other_default(assumed: &Assumed) -> Option<Diagnostic> {
         }
         (true, ..) if is_on => {
             diagnostic.help(format!("add `hyperparameter \"{name}\" #true` to `program`"))
+        }
+        (true, _, None) if assumed.value.number().is_some() && carries => {
+            diagnostic.help(format!("add `hyperparameter \"{name}\" {planned}` to `program`"))
         }
         (true, ..) => diagnostic.help(format!("pass `{name}` as a `hyperparameter` of `program`")),
         (false, Some(class), _) => {

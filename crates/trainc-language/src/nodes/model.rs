@@ -97,7 +97,9 @@ node! {
             .otherwise("the program's own; engine `worker`: `0`");
         /// target matrices, separated by commas
         pub targets: Field<Vec<String>> = prop("targets", Ty::Plain).decides(&["adapter.targets"])
-            .default("all-linear");
+            .otherwise(
+                "counted as `all-linear`, which is passed to no program: PEFT has its own for each model",
+            );
     }
 }
 
