@@ -29,6 +29,13 @@ pub struct ForeignFile {
     pub is_replaced: bool,
 }
 
+impl ForeignFile {
+    /// Returns its name in the archive, without directories.
+    pub fn name(&self) -> &str {
+        self.packed_as.rsplit('/').next().unwrap_or(&self.packed_as)
+    }
+}
+
 /// The program that reads a foreign file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileReader {

@@ -337,7 +337,7 @@ impl<'a> Program<'a> {
         if file.reader == FileReader::OtherFile {
             return true;
         }
-        let name = file.packed_as.rsplit('/').next().unwrap_or(&file.packed_as);
+        let name = file.name();
         let in_offers = self.offers.iter().any(|offer| offer.value.python().contains(name));
         let script = self.plan.script.as_deref();
         let in_script = script.is_none_or(|script| {

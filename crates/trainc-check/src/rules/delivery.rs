@@ -65,9 +65,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
     // Another rule reports an option that the program does not read.
     let is_named = |file: &&ForeignFile| {
-        let name = file.packed_as.rsplit('/').next().unwrap_or(&file.packed_as);
         let values = program.iter().flat_map(|program| &program.hyperparameters);
-        values.filter_map(|h| h.value.value()).any(|value| value.python().contains(name))
+        values.filter_map(|h| h.value.value()).any(|value| value.python().contains(file.name()))
     };
     if let Some(file) = plan.delivery.assumed.iter().find_map(file_of).filter(|file| !is_named(file)) {
         let (option, placeholder) = match file.reader {
