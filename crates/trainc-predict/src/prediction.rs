@@ -65,6 +65,11 @@ impl Memory {
     pub fn fit(&self) -> Option<Fit> {
         Some(Fit::from_bytes(self.per_gpu_bytes, self.interval, self.capacity_bytes?))
     }
+
+    /// Returns whether a host with this memory in bytes has enough; true if one of the two is unknown.
+    pub fn fits_host(&self, has: Option<f64>) -> bool {
+        self.host_bytes.zip(has).is_none_or(|(needs, has)| needs <= has)
+    }
 }
 
 /// Comparison of a predicted memory with a GPU, shared by plans, checks, edits and searches.

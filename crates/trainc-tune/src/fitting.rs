@@ -2,7 +2,7 @@
 
 use super::choice::Choice;
 use super::space::Space;
-use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, gpu_memory_parts};
+use trainc_predict::memory::{MemoryConstants, gpu_memory_parts, has_room};
 use trainc_predict::{Constants, Recompute};
 
 /// A layout that fits, the mildest on its machines.
@@ -71,7 +71,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
         };
         let Some(site) = space.sites.get(choice.site) else { return };
         let memory_bytes = gpu_memory_parts(layout, &memory_constants).total();
-        if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
+        if !has_room(memory_bytes, capacity_bytes) {
             return;
         }
         out.fit += 1;

@@ -3,7 +3,7 @@
 use super::Unsearchable;
 use super::choice::Choice;
 use super::space::{Limits, Space};
-use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, gpu_memory_parts, memory_with};
+use trainc_predict::memory::{MemoryConstants, gpu_memory_parts, has_room, memory_with};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Interval, Memory, Run, Speed};
 
@@ -128,7 +128,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
         };
         point.status = if memory_bytes > capacity_bytes {
             Status::TooLarge
-        } else if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
+        } else if !has_room(memory_bytes, capacity_bytes) {
             Status::Tight
         } else if expected.is_none() {
             Status::NeverFinishes

@@ -192,8 +192,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     let constants = memory_constants(context);
     let is_own = |choice: &Choice| space.as_written().is_some_and(|written| written.site == choice.site);
     let passes = |choice: &Choice, new: &Layout, after: &Memory| {
-        let host =
-            after.host_bytes.zip(new.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has);
+        let host = after.fits_host(new.hardware.host_memory_bytes);
         // A host that lacks memory now may lack it afterwards too, but not so much that nothing runs.
         let least = model::least_host_bytes(new, &constants).zip(new.hardware.host_memory_bytes);
         let host =

@@ -42,6 +42,12 @@ pub const GIB: f64 = 1_073_741_824.0;
 /// by `trainc-research data/runs.csv`.
 pub const MEAN_ERROR: f64 = 0.108;
 
+/// Returns whether a GPU has room for predicted memory and the mean error of a prediction, both in bytes: a
+/// layout that a search proposes.
+pub fn has_room(bytes: f64, capacity: f64) -> bool {
+    bytes * (1.0 + MEAN_ERROR) <= capacity
+}
+
 /// Returns the memory of the fullest GPU, with the shipped constants.
 pub fn memory(layout: &Layout) -> Memory {
     memory_with(layout, &MemoryConstants::from_constants(Constants::shipped()))

@@ -3,7 +3,7 @@
 use crate::space::Space;
 use trainc_ir::{Plan, Price};
 use trainc_plan::plan::plan_on_nodes;
-use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, memory_with};
+use trainc_predict::memory::{MemoryConstants, has_room, memory_with};
 use trainc_predict::{Constants, Layout, Memory};
 
 /// The most nodes that are tried: more than any account has of a type.
@@ -29,13 +29,7 @@ pub fn smallest_cluster(
     constants: &Constants,
 ) -> Option<Cluster> {
     let constants = MemoryConstants::from_constants(constants);
-    let fits = |memory: &Memory| {
-        let room = |capacity: f64| memory.per_gpu_bytes * (1.0 + MEAN_ERROR) <= capacity;
-        memory.capacity_bytes.is_some_and(room)
-    };
-    let hosts = |layout: &Layout, memory: &Memory| {
-        memory.host_bytes.zip(layout.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has)
-    };
+    let fits = |memory: &Memory| memory.capacity_bytes.is_some_and(|has| has_room(memory.per_gpu_bytes, has));
     let name = space.sites.get(site)?.name.as_ref()?;
     let parallel = space.plan.job.parallel.as_ref();
     let is_written = parallel.is_some_and(|parallel| !parallel.shard_degree.is_absent());
@@ -43,7 +37,7 @@ pub fn smallest_cluster(
         let Some(choice) = space.on_one_group(&space.written, site, nodes) else { continue };
         let layout = space.layout(&choice)?;
         let memory = memory_with(&layout, &constants);
-        if !fits(&memory) || !hosts(&layout, &memory) {
+        if !fits(&memory) || !memory.fits_host(layout.hardware.host_memory_bytes) {
             continue;
         }
         let group_degree = is_written.then_some(choice.degrees.shard);

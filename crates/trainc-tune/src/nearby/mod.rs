@@ -13,7 +13,7 @@ pub use clusters::{Cluster, smallest_cluster};
 
 use crate::choice::Choice;
 use crate::space::Space;
-use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, memory_with};
+use trainc_predict::memory::{MemoryConstants, has_room, memory_with};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Layout, Memory, Run};
 
@@ -113,7 +113,7 @@ impl Space<'_> {
 /// type comes last, alone: the first of the space's on which it fits, and if the cost is unknown there also
 /// the first where it is known.
 ///
-/// Remedies leave room for the mean error of predicted memory ([`MEAN_ERROR`]), like the layouts of `tune`;
+/// Remedies leave room for the mean error of predicted memory ([`has_room`]), like the layouts of `tune`;
 /// if none does, remedies that just fit are returned.
 pub fn remedies(space: &Space, judge: Judge, constants: &Constants) -> Vec<Remedy> {
     let search = Search {
@@ -122,11 +122,11 @@ pub fn remedies(space: &Space, judge: Judge, constants: &Constants) -> Vec<Remed
         constants,
         memory: MemoryConstants::from_constants(constants),
         before: space.training_seconds(&space.written, &space.base, constants),
-        room: MEAN_ERROR,
+        leaves_room: true,
     };
     let mut found = search.remedies();
     if found.iter().all(Remedy::changes_instance) {
-        let tight = Search { room: 0.0, ..search }.remedies();
+        let tight = Search { leaves_room: false, ..search }.remedies();
         let (elsewhere, here): (Vec<Remedy>, Vec<Remedy>) =
             tight.into_iter().partition(Remedy::changes_instance);
         if found.is_empty() {
@@ -145,8 +145,8 @@ struct Search<'a> {
     memory: MemoryConstants,
     /// Seconds of a step as written.
     before: Option<f64>,
-    /// Share of the memory that stays free.
-    room: f64,
+    /// Whether room for the mean error stays free.
+    leaves_room: bool,
 }
 
 impl Search<'_> {
@@ -154,8 +154,8 @@ impl Search<'_> {
     fn weigh(&self, changes: &[Change], choice: &Choice) -> Option<Remedy> {
         let layout = self.space.layout(choice)?;
         let after = memory_with(&layout, &self.memory);
-        let needs = after.per_gpu_bytes * (1.0 + self.room);
-        let fits = after.fits == Some(true) && after.capacity_bytes.is_none_or(|capacity| needs <= capacity);
+        let has_room = |capacity| !self.leaves_room || has_room(after.per_gpu_bytes, capacity);
+        let fits = after.fits == Some(true) && after.capacity_bytes.is_none_or(has_room);
         if !fits || !(self.judge.passes)(choice, &layout, &after) {
             return None;
         }
