@@ -166,7 +166,7 @@ fn every_rule_has_its_source_and_its_day() {
             "{}: one date: `(read YYYY-MM-DD)`, or in the row",
             code.id
         );
-        let date = dated.or(row.map(|row| row.date)).unwrap();
+        let date = dated.or(row.map(|row| row.date.clone())).unwrap();
         let digits: Vec<usize> = date.split('-').map(str::len).collect();
         assert_eq!(digits, [4, 2, 2], "{}: {date}", code.id);
     }

@@ -528,8 +528,8 @@ fn rules_listing() -> Listing {
     let of = |code: &Code| {
         let row = rules::get(code.id);
         let (source, date) = page::rule_source(code.page).unzip();
-        let source = source.or_else(|| row.as_ref()?.source.clone());
-        (source, date.flatten().or_else(|| row.map(|row| row.date)))
+        let source = source.or_else(|| row?.source.clone());
+        (source, date.flatten().or_else(|| row.map(|row| row.date.clone())))
     };
     Listing {
         headers: vec!["code", "name", "severity", "what is wrong"],

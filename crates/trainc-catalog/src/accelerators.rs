@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
-use trainc_ir::hardware::{Accelerator, AcceleratorKind};
+use super::table::Table;
+use trainc_ir::hardware::{Accelerator, AcceleratorKind, Provenance};
 
-pub(crate) const TABLE: Table = Table::new("accelerators", include_str!("data/accelerators.toml"));
+pub(crate) static TABLE: Table = Table::new("accelerators", include_str!("data/accelerators.toml"));
 
 #[derive(Clone, Deserialize)]
 struct AcceleratorRow {
@@ -27,12 +27,12 @@ struct AcceleratorRow {
     bf16: bool,
     note: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the accelerator by short name: `H100-SXM5-80GB`.
 pub fn get(name: &str) -> Option<Accelerator> {
-    let row: AcceleratorRow = TABLE.row(name)?;
+    let row: AcceleratorRow = TABLE.row(name).cloned()?;
     Some(Accelerator {
         name: name.to_owned(),
         product: row.product,
@@ -50,7 +50,7 @@ pub fn get(name: &str) -> Option<Accelerator> {
         least_neuron: row.least_neuron,
         bf16: row.bf16,
         note: row.note,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("algorithms", include_str!("data/algorithms.toml"));
+pub(crate) static TABLE: Table = Table::new("algorithms", include_str!("data/algorithms.toml"));
 
 #[derive(Clone, Deserialize)]
 struct AlgorithmRow {
@@ -35,7 +35,7 @@ struct AlgorithmRow {
     several_by: Option<String>,
     extra: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// A built-in algorithm.
@@ -79,7 +79,7 @@ pub struct Algorithm {
 
 /// Returns an algorithm by its image family: `blazingtext`.
 pub fn get(family: &str) -> Option<Algorithm> {
-    let row: AlgorithmRow = TABLE.row(family)?;
+    let row: AlgorithmRow = TABLE.row(family).cloned()?;
     Some(Algorithm {
         required: row.required,
         optional: row.optional,
@@ -97,7 +97,7 @@ pub fn get(family: &str) -> Option<Algorithm> {
         checkpoints: row.checkpoints,
         several_by: row.several_by,
         extra: row.extra.unwrap_or_default(),
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

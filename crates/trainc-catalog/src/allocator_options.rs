@@ -3,11 +3,11 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_diag::text;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("allocator-options", include_str!("data/allocator_options.toml"));
+pub(crate) static TABLE: Table = Table::new("allocator-options", include_str!("data/allocator_options.toml"));
 
 #[derive(Clone, Deserialize)]
 struct OptionRow {
@@ -17,7 +17,7 @@ struct OptionRow {
     least: Option<u64>,
     most: Option<u64>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// What an option takes.
@@ -76,8 +76,8 @@ pub enum Fault {
 impl Part {
     /// Returns the option's row, if there is one.
     pub fn option_row(&self) -> Option<AllocatorOption> {
-        let row: OptionRow = TABLE.row(&key(&self.option))?;
-        Some(AllocatorOption { provenance: row.sourced.into() })
+        let row: &OptionRow = TABLE.row(&key(&self.option))?;
+        Some(AllocatorOption { provenance: row.provenance.clone() })
     }
 }
 
@@ -150,7 +150,7 @@ fn known(name: &str) -> Option<&'static str> {
 
 /// Returns an option with the value that is probably meant.
 fn corrected(name: &str, value: &str) -> String {
-    let row: Option<OptionRow> = TABLE.row(&key(name));
+    let row: Option<&OptionRow> = TABLE.row(&key(name));
     let right = row.and_then(|row| if row.refuses(value).is_some() { row.nearest(value) } else { None });
     format!("{name}:{}", right.as_deref().unwrap_or(value))
 }
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn every_option_has_a_source() {
         for name in names() {
-            let row: OptionRow = TABLE.row(&key(name)).unwrap();
+            let row: &OptionRow = TABLE.row(&key(name)).unwrap();
             assert!(row.takes.is_some(), "{name}");
             assert_eq!(row.words.is_empty(), row.takes != Some(Takes::Word), "{name}");
         }

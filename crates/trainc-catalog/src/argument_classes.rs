@@ -3,12 +3,13 @@
 //!
 //! The table is written by `argument_classes.py` from the wheels of the packages.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value as Json;
 
 use super::images::version_key;
+use super::memo::Memo;
 use trainc_ir::Scalar;
 use trainc_ir::hardware::Provenance;
 
@@ -174,18 +175,30 @@ impl ArgumentField {
 
 /// Returns a class by its name.
 pub fn class(name: &str) -> Option<ArgumentClass> {
-    CLASSES.get(name).map(|rows| rows.class)
+    CLASSES.get(name).map(|known| known.class)
 }
 
 /// Returns the fields of a class and its bases by name, where a field of the class hides the one of a base.
+/// They are collected once per process for each set of versions.
 ///
 /// `versions` returns the version of a package. A version newer than the newest that was read has the fields
 /// of that one. `None`: the class is unknown, a version is unknown or too old, or that version has no such
 /// class.
-pub fn fields<'v>(class: &str, versions: &dyn Fn(&str) -> Option<&'v str>) -> Option<Vec<ArgumentField>> {
-    let mut found = BTreeMap::new();
-    collect(class, versions, &mut found)?;
-    Some(found.into_values().collect())
+pub fn fields<'v>(
+    class: &str,
+    versions: &dyn Fn(&str) -> Option<&'v str>,
+) -> Option<&'static [ArgumentField]> {
+    type Fields = Option<&'static [ArgumentField]>;
+    static PACKAGES: LazyLock<BTreeSet<&str>> =
+        LazyLock::new(|| CLASSES.values().map(|known| known.class.package).collect());
+    static MEMO: Memo<(&str, Vec<Option<String>>), Fields> = Memo::new();
+    let class = CLASSES.get(class)?.class.name;
+    let of_packages = PACKAGES.iter().map(|package| versions(package).map(str::to_owned)).collect();
+    MEMO.get((class, of_packages), |_| {
+        let mut found = BTreeMap::new();
+        collect(class, versions, &mut found)?;
+        Some(&*Vec::leak(found.into_values().collect()))
+    })
 }
 
 fn collect<'v>(
@@ -193,15 +206,16 @@ fn collect<'v>(
     versions: &dyn Fn(&str) -> Option<&'v str>,
     found: &mut BTreeMap<&'static str, ArgumentField>,
 ) -> Option<()> {
-    let rows = CLASSES.get(class)?;
-    let version = release_key(versions(rows.class.package)?);
+    let known = CLASSES.get(class)?;
+    let version = release_key(versions(known.class.package)?);
+    let rows = known.rows();
     let definition = rows.definitions.iter().find(|row| row.range.contains(&version))?;
     // The first base hides the later ones.
     for base in definition.bases.split_whitespace().rev() {
         collect(base, versions, found)?;
     }
     for row in rows.options.iter().filter(|row| row.range.contains(&version)) {
-        found.insert(row.name, row.field(rows.class, definition.file)?);
+        found.insert(row.name, row.field(known.class, definition.file)?);
     }
     Some(())
 }
@@ -295,44 +309,60 @@ impl OptionRow {
     }
 }
 
-/// The rows of a class.
+/// A class and its lines.
 #[derive(Debug)]
-struct ClassRows {
+struct ClassText {
     class: ArgumentClass,
+    lines: &'static str,
+    rows: OnceLock<ClassRows>,
+}
+
+/// The rows of a class.
+#[derive(Debug, Default)]
+struct ClassRows {
     definitions: Vec<DefinitionRow>,
     options: Vec<OptionRow>,
 }
 
-/// All classes by name. Values are parsed when a class is asked for.
-static CLASSES: LazyLock<BTreeMap<&str, ClassRows>> = LazyLock::new(|| {
-    let mut classes: Vec<ClassRows> = Vec::new();
-    for line in TABLE.lines() {
-        let columns: Vec<&'static str> = line.split('\t').collect();
-        match (columns.as_slice(), classes.last_mut()) {
-            (["class", name, package], _) => classes.push(ClassRows {
-                class: ArgumentClass { name, package },
-                definitions: Vec::new(),
-                options: Vec::new(),
-            }),
-            (["definition", file, bases, since, until], Some(last)) => {
-                last.definitions.push(DefinitionRow { file, bases, range: VersionRange::new(since, until) });
+impl ClassText {
+    /// Returns the rows, parsed when they are first asked for: most jobs have no class of the table.
+    fn rows(&self) -> &ClassRows {
+        self.rows.get_or_init(|| {
+            let mut rows = ClassRows::default();
+            for line in self.lines.lines() {
+                match *line.split('\t').collect::<Vec<&'static str>>() {
+                    ["definition", file, bases, since, until] => {
+                        let range = VersionRange::new(since, until);
+                        rows.definitions.push(DefinitionRow { file, bases, range });
+                    }
+                    [name, kind, optional, choices, default, replacement, since, until] => {
+                        rows.options.push(OptionRow {
+                            name,
+                            kind,
+                            is_optional: !optional.is_empty(),
+                            choices,
+                            default,
+                            replacement,
+                            range: VersionRange::new(since, until),
+                        });
+                    }
+                    _ => {}
+                }
             }
-            ([name, kind, optional, choices, default, replacement, since, until], Some(last)) => {
-                last.options.push(OptionRow {
-                    name,
-                    kind,
-                    is_optional: !optional.is_empty(),
-                    choices,
-                    default,
-                    replacement,
-                    range: VersionRange::new(since, until),
-                });
-            }
-            // The head of the file.
-            _ => {}
-        }
+            rows
+        })
     }
-    classes.into_iter().map(|rows| (rows.class.name, rows)).collect()
+}
+
+/// All classes by name.
+static CLASSES: LazyLock<BTreeMap<&str, ClassText>> = LazyLock::new(|| {
+    // In front of the first class is the head of the file.
+    let classes = TABLE.split("\nclass\t").skip(1).filter_map(|text| {
+        let (head, lines) = text.split_once('\n')?;
+        let (name, package) = head.split_once('\t')?;
+        Some((name, ClassText { class: ArgumentClass { name, package }, lines, rows: OnceLock::new() }))
+    });
+    classes.collect()
 });
 
 #[cfg(test)]
@@ -349,7 +379,7 @@ mod tests {
             "trl" => Some(trl),
             _ => None,
         };
-        Some(fields(class, &versions)?.into_iter().map(|field| (field.name, field)).collect())
+        Some(fields(class, &versions)?.iter().map(|field| (field.name, field.clone())).collect())
     }
 
     /// Returns the default, in TRL releases with a transformers that they ran with.
@@ -377,11 +407,11 @@ mod tests {
         let rows = || CLASSES.values();
         // Classes and packages have three columns.
         assert_eq!(rows().count() + 2, lines(3));
-        assert_eq!(rows().map(|rows| rows.definitions.len()).sum::<usize>(), lines(5));
-        assert_eq!(rows().map(|rows| rows.options.len()).sum::<usize>(), lines(8));
-        for rows in rows() {
-            for row in &rows.options {
-                assert!(row.field(rows.class, "").is_some(), "{} {}", rows.class.name, row.name);
+        assert_eq!(rows().map(|known| known.rows().definitions.len()).sum::<usize>(), lines(5));
+        assert_eq!(rows().map(|known| known.rows().options.len()).sum::<usize>(), lines(8));
+        for known in rows() {
+            for row in &known.rows().options {
+                assert!(row.field(known.class, "").is_some(), "{} {}", known.class.name, row.name);
                 let is_other = match ArgumentKind::parse(row.kind) {
                     ArgumentKind::List(element) => *element == ArgumentKind::Other,
                     kind => kind == ArgumentKind::Other,
@@ -399,11 +429,12 @@ mod tests {
             panic!()
         };
         for release in releases.split(' ') {
-            for rows in CLASSES.values() {
-                let defined = rows.definitions.iter().any(|row| row.range.contains(&release_key(release)));
-                if rows.class.package == "trl" {
-                    let found = fields_in(rows.class.name, "4.57.0", release);
-                    assert_eq!(found.is_some(), defined, "{} {release}", rows.class.name);
+            for known in CLASSES.values() {
+                let defined =
+                    known.rows().definitions.iter().any(|row| row.range.contains(&release_key(release)));
+                if known.class.package == "trl" {
+                    let found = fields_in(known.class.name, "4.57.0", release);
+                    assert_eq!(found.is_some(), defined, "{} {release}", known.class.name);
                 }
             }
         }

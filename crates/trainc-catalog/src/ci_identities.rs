@@ -1,10 +1,10 @@
 //! Subjects of the identity tokens of CI: which runs of which repository a role trusts.
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use serde::Deserialize;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("ci-identities", include_str!("data/ci_identities.toml"));
+pub(crate) static TABLE: Table = Table::new("ci-identities", include_str!("data/ci_identities.toml"));
 
 #[derive(Clone, Deserialize)]
 struct IdentityRow {
@@ -12,7 +12,7 @@ struct IdentityRow {
     audience: String,
     subject: String,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Runs that a role may trust.
@@ -49,10 +49,10 @@ pub fn identity(repository: &str, runs: Runs) -> Option<CiIdentity> {
         Runs::PullRequests => ("github/pull-request", "", ""),
         Runs::MergeRequests => ("gitlab/pull-request", "{any}", "*"),
     };
-    let row: IdentityRow = TABLE.row(key)?;
+    let row: IdentityRow = TABLE.row(key).cloned()?;
     let subject = row.subject.replace("{repository}", repository);
     let subject = if mark.is_empty() { subject } else { subject.replace(mark, name) };
-    Some(CiIdentity { host: row.host, audience: row.audience, subject, provenance: row.sourced.into() })
+    Some(CiIdentity { host: row.host, audience: row.audience, subject, provenance: row.provenance })
 }
 
 #[cfg(test)]

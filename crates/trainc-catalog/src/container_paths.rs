@@ -2,16 +2,16 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("container-paths", include_str!("data/container_paths.toml"));
+pub(crate) static TABLE: Table = Table::new("container-paths", include_str!("data/container_paths.toml"));
 
 #[derive(Clone, Deserialize)]
 struct DirectoryRow {
     statement: String,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// A directory under `/opt/ml`.
@@ -26,7 +26,7 @@ pub struct Directory {
 /// The prefix of the keys of names that SageMaker does not use.
 const NOT: &str = "not/";
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct OtherRow {
     instead: String,
 }
@@ -38,13 +38,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns the directory that is probably meant by a name that SageMaker does not use.
 pub fn instead_of(name: &str) -> Option<String> {
-    TABLE.row::<OtherRow>(&format!("{NOT}{name}")).map(|row| row.instead)
+    TABLE.row::<OtherRow>(&format!("{NOT}{name}")).map(|row| row.instead.clone())
 }
 
 /// Returns a directory by its name.
 pub fn get(name: &str) -> Option<Directory> {
-    let row: DirectoryRow = TABLE.row(name)?;
-    Some(Directory { statement: row.statement, provenance: row.sourced.into() })
+    let row: DirectoryRow = TABLE.row(name).cloned()?;
+    Some(Directory { statement: row.statement, provenance: row.provenance })
 }
 
 #[cfg(test)]

@@ -2,23 +2,24 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_diag::credentials::{NAMES_TOML, PATTERNS_TOML};
+use trainc_ir::hardware::Provenance;
 
 /// The patterns of credentials: trainc-diag masks what they match in all output.
-pub(crate) const PATTERNS: Table = Table::new("credentials", PATTERNS_TOML);
+pub(crate) static PATTERNS: Table = Table::new("credentials", PATTERNS_TOML);
 
 /// The names of credentials.
-pub(crate) const NAMES: Table = Table::new("credential-names", NAMES_TOML);
+pub(crate) static NAMES: Table = Table::new("credential-names", NAMES_TOML);
 
-pub(crate) const FILES: Table = Table::new("credential-files", include_str!("data/credential-files.toml"));
+pub(crate) static FILES: Table = Table::new("credential-files", include_str!("data/credential-files.toml"));
 
 #[derive(Clone, Deserialize)]
 struct CredentialFileRow {
     statement: String,
     #[serde(flatten)]
     #[expect(dead_code, reason = "the source is for readers of the file only")]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the kind of credentials in a file by its path, as a phrase: `an SSH private key`.
@@ -30,7 +31,7 @@ pub fn credential_kind_of_file(path: &str) -> Option<String> {
             .is_some_and(|(parents, _)| parents.split('/').any(|parent| parent == directory)),
         (None, None) => path.strip_suffix(key).is_some_and(|dir| dir.is_empty() || dir.ends_with('/')),
     };
-    FILES.row::<CredentialFileRow>(FILES.keys().find(|key| is_of(key))?).map(|row| row.statement)
+    FILES.row::<CredentialFileRow>(FILES.keys().find(|key| is_of(key))?).map(|row| row.statement.clone())
 }
 
 #[cfg(test)]

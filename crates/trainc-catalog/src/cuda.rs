@@ -3,17 +3,17 @@
 use serde::Deserialize;
 
 use super::images::version_key;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::{Accelerator, Provenance};
 
-pub(crate) const TABLE: Table = Table::new("cuda", include_str!("data/cuda.toml"));
+pub(crate) static TABLE: Table = Table::new("cuda", include_str!("data/cuda.toml"));
 
 #[derive(Clone, Deserialize)]
 struct CudaRow {
     least: String,
     dropped: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// The CUDA versions for a compute capability.
@@ -40,8 +40,8 @@ impl CudaRange {
 /// row.
 pub fn of_accelerator(accelerator: &Accelerator) -> Option<CudaRange> {
     let (major, minor) = accelerator.compute_capability?;
-    let row: CudaRow = TABLE.row(&format!("{major}.{minor}"))?;
-    Some(CudaRange { least: row.least, dropped: row.dropped, provenance: row.sourced.into() })
+    let row: CudaRow = TABLE.row(&format!("{major}.{minor}")).cloned()?;
+    Some(CudaRange { least: row.least, dropped: row.dropped, provenance: row.provenance })
 }
 
 /// Returns the CUDA version that a part of an image's tag names: `12.4` for `cu124` and for `cuda12.4.1`.

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use super::images;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("debugger-rules", include_str!("data/debugger_rules.toml"));
+pub(crate) static TABLE: Table = Table::new("debugger-rules", include_str!("data/debugger_rules.toml"));
 
 /// The node that a rule belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -24,7 +24,7 @@ struct RuleRow {
     parameters: Vec<String>,
     required: Vec<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// A built-in rule.
@@ -48,13 +48,13 @@ pub fn get(name: &str) -> Option<BuiltInRule> {
     let plain =
         |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     let key = TABLE.keys().find(|key| plain(key) == plain(name))?;
-    let row: RuleRow = TABLE.row(key)?;
+    let row: RuleRow = TABLE.row(key).cloned()?;
     Some(BuiltInRule {
         name: key,
         kind: row.kind,
         parameters: row.parameters,
         required: row.required,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
-use trainc_ir::hardware::Instance;
+use super::table::Table;
+use trainc_ir::hardware::{Instance, Provenance};
 
-pub(crate) const TABLE: Table = Table::new("efa-environment", include_str!("data/efa_environment.toml"));
+pub(crate) static TABLE: Table = Table::new("efa-environment", include_str!("data/efa_environment.toml"));
 
 /// The column of an instance type on which a variable depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -35,7 +35,7 @@ struct EfaVariableRow {
     several_hosts: bool,
     #[serde(flatten)]
     #[cfg_attr(not(test), expect(dead_code, reason = "the source is for readers of the file only"))]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns name and value of each variable that the starter sets on `hosts` of an instance type, in the order
@@ -47,7 +47,7 @@ pub fn environment(instance: &Instance, starter: Starter, hosts: u64) -> Vec<(St
     TABLE
         .keys()
         .filter_map(|name| {
-            let row: EfaVariableRow = TABLE.row(name)?;
+            let row: EfaVariableRow = TABLE.row(name).cloned()?;
             let holds = (row.r#where == Where::Efa || instance.toolkit_sets_efa_rdma_env)
                 && row.only.is_none_or(|only| only == starter)
                 && (hosts > 1 || !row.several_hosts);
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn variables_follow_the_columns_of_the_instance_type() {
         for row in TABLE.keys().map(|name| TABLE.row::<EfaVariableRow>(name).unwrap()) {
-            let provenance: trainc_ir::hardware::Provenance = row.sourced.into();
+            let provenance = &row.provenance;
             assert!(!provenance.source.is_empty());
         }
         for instance in instances::all() {

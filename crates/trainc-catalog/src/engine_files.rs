@@ -17,16 +17,17 @@ use super::images::version_key;
 use super::table::Table;
 use trainc_ir::Scalar;
 
-pub(crate) const ACCELERATE: Table =
+pub(crate) static ACCELERATE: Table =
     Table::new("accelerate-keys", include_str!("data/engines/accelerate.toml"));
-pub(crate) const DEEPSPEED: Table = Table::new("deepspeed-keys", include_str!("data/engines/deepspeed.toml"));
-pub(crate) const DISTRIBUTED: Table =
+pub(crate) static DEEPSPEED: Table =
+    Table::new("deepspeed-keys", include_str!("data/engines/deepspeed.toml"));
+pub(crate) static DISTRIBUTED: Table =
     Table::new("distributed-config-keys", include_str!("data/engines/distributed-config.toml"));
-pub(crate) const TORCHTITAN: Table =
+pub(crate) static TORCHTITAN: Table =
     Table::new("torchtitan-keys", include_str!("data/engines/torchtitan.toml"));
-pub(crate) const TRAINER: Table =
+pub(crate) static TRAINER: Table =
     Table::new("training-arguments-keys", include_str!("data/engines/training-arguments.toml"));
-pub(crate) const RULES: Table = Table::new("engine-rules", include_str!("data/engines/rules.toml"));
+pub(crate) static RULES: Table = Table::new("engine-rules", include_str!("data/engines/rules.toml"));
 
 /// The table of the arguments of a Trainer.
 pub const ARGUMENTS: &str = "training-arguments";
@@ -307,12 +308,12 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
 }
 
 /// Name, package and data of each table of keys.
-const TABLES: [(&str, &str, Syntax, Table); 5] = [
-    ("accelerate", "accelerate", Syntax::Yaml, ACCELERATE),
-    ("deepspeed", "deepspeed", Syntax::Json, DEEPSPEED),
-    ("distributed-config", "transformers", Syntax::Json, DISTRIBUTED),
-    ("torchtitan", "torchtitan", Syntax::Toml, TORCHTITAN),
-    (ARGUMENTS, "transformers", Syntax::Yaml, TRAINER),
+static TABLES: [(&str, &str, Syntax, &Table); 5] = [
+    ("accelerate", "accelerate", Syntax::Yaml, &ACCELERATE),
+    ("deepspeed", "deepspeed", Syntax::Json, &DEEPSPEED),
+    ("distributed-config", "transformers", Syntax::Json, &DISTRIBUTED),
+    ("torchtitan", "torchtitan", Syntax::Toml, &TORCHTITAN),
+    (ARGUMENTS, "transformers", Syntax::Yaml, &TRAINER),
 ];
 
 /// Returns the keys of a kind of file; `None` for an unknown one.
@@ -353,30 +354,36 @@ impl RuleSubject<'_> {
     }
 }
 
-/// The name of a rule, and the rule once it was asked for.
-type LazyRule = (&'static str, OnceLock<Option<FileRule>>);
+/// A rule, parsed when it is first asked for.
+struct LazyRule {
+    id: &'static str,
+    first_line: &'static str,
+    parsed: OnceLock<Option<FileRule>>,
+}
+
+impl LazyRule {
+    fn get(&self) -> Option<&FileRule> {
+        let parse = || {
+            let rule: FileRule = toml::from_str(RULES.row_text(self.id)?).ok()?;
+            Some(FileRule { id: self.id.to_owned(), ..rule })
+        };
+        self.parsed.get_or_init(parse).as_ref()
+    }
+}
 
 /// Returns the rules about any of these subjects, in the order of the file. Only they are parsed: most jobs
 /// have no file, and all rules take longer than the rest of a check.
 pub fn rules_about(subjects: &[RuleSubject]) -> Vec<&'static FileRule> {
-    static PARSED: LazyLock<Vec<LazyRule>> =
-        LazyLock::new(|| RULES.keys().map(|id| (id, OnceLock::new())).collect());
+    static ALL: LazyLock<Vec<LazyRule>> = LazyLock::new(|| {
+        let first = |id| RULES.row_text(id).and_then(|row| row.lines().next()).unwrap_or_default();
+        RULES.keys().map(|id| LazyRule { id, first_line: first(id), parsed: OnceLock::new() }).collect()
+    });
     if subjects.is_empty() {
         return Vec::new();
     }
     let lines: Vec<String> = subjects.iter().map(|subject| subject.first_line()).collect();
-    let is_about = |id: &str| {
-        let first = RULES.row_text(id).and_then(|row| row.lines().next());
-        first.is_some_and(|first| lines.iter().any(|line| line == first))
-    };
-    let rule = |(id, parsed): &'static LazyRule| {
-        let parse = || {
-            let rule: FileRule = toml::from_str(RULES.row_text(id)?).ok()?;
-            Some(FileRule { id: (*id).to_owned(), ..rule })
-        };
-        parsed.get_or_init(parse).as_ref()
-    };
-    PARSED.iter().filter(|(id, _)| is_about(id)).filter_map(rule).collect()
+    let is_about = |rule: &&LazyRule| lines.iter().any(|line| line == rule.first_line);
+    ALL.iter().filter(is_about).filter_map(LazyRule::get).collect()
 }
 
 /// Returns all rules, in the order of the file.
@@ -411,8 +418,8 @@ mod tests {
         found.map(|one| one[1].trim_end_matches('.').to_owned()).collect()
     }
 
-    fn tables() -> impl Iterator<Item = (&'static KeyTable, Table)> {
-        TABLES.into_iter().map(|(name, _, _, table)| (keys(name).unwrap(), table))
+    fn tables() -> impl Iterator<Item = (&'static KeyTable, &'static Table)> {
+        TABLES.iter().map(|(name, _, _, table)| (keys(name).unwrap(), *table))
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::{AcceleratorKind, Instance, Provenance};
 
-pub(crate) const TABLE: Table =
+pub(crate) static TABLE: Table =
     Table::new("environment-effects", include_str!("data/environment_effects.toml"));
 
 /// The hardware that a variable concerns.
@@ -51,7 +51,7 @@ struct EffectRow {
     concerns: Concerns,
     effect: String,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// A variable with an effect on speed.
@@ -81,13 +81,13 @@ impl Effect {
 
 /// Returns the effect of a variable.
 pub fn get(name: &str) -> Option<Effect> {
-    let row: EffectRow = TABLE.row(name)?;
+    let row: EffectRow = TABLE.row(name).cloned()?;
     Some(Effect {
         values: row.values,
         without: row.without,
         concerns: row.concerns,
         effect: row.effect,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

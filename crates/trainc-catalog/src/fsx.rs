@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("fsx", include_str!("data/fsx.toml"));
+pub(crate) static TABLE: Table = Table::new("fsx", include_str!("data/fsx.toml"));
 
 /// Requirement on a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -105,7 +105,7 @@ struct FsxRow {
     api_default: bool,
     note: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the legal settings of a pair: `legal("PERSISTENT_2", "SSD")`; `None` for a pair that the service
@@ -130,7 +130,7 @@ pub fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 fn read(key: &str) -> Option<LegalCombination> {
-    let row: FsxRow = TABLE.row(key)?;
+    let row: FsxRow = TABLE.row(key).cloned()?;
     Some(LegalCombination {
         first_gib: row.first_gib,
         steps_gib: row.steps_gib,
@@ -156,7 +156,7 @@ fn read(key: &str) -> Option<LegalCombination> {
         grows: row.grows,
         api_default: row.api_default,
         note: row.note,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

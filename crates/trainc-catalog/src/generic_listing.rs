@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::TABLES;
 use super::listing::Listing;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
 /// Returns the names of all tables, in the order of [`tables`](super::tables).
@@ -16,7 +16,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// JSON each row is an object of its facts, with `key` and `provenance`.
 pub fn listing(name: &str) -> Option<Listing> {
     let table = TABLES.iter().find(|table| table.name == name)?;
-    let (rows, json): (Vec<_>, Vec<_>) = table.keys().filter_map(|key| record(*table, key)).unzip();
+    let (rows, json): (Vec<_>, Vec<_>) = table.keys().filter_map(|key| record(table, key)).unzip();
     Some(Listing {
         headers: vec!["key", "facts", "source", "date"],
         rows,
@@ -25,9 +25,10 @@ pub fn listing(name: &str) -> Option<Listing> {
     })
 }
 
-fn record(table: Table, key: &str) -> Option<(Vec<String>, Value)> {
-    let provenance = Provenance::from(table.row::<Sourced>(key)?);
-    let mut facts: Map<String, Value> = table.row(key)?;
+fn record(table: &Table, key: &str) -> Option<(Vec<String>, Value)> {
+    let row = table.row_text(key)?;
+    let provenance: Provenance = toml::from_str(row).ok()?;
+    let mut facts: Map<String, Value> = toml::from_str(row).ok()?;
     facts.retain(|name, _| !["source", "date"].contains(&name.as_str()));
     let words: Vec<String> =
         facts.iter().map(|(name, value)| format!("{name} {}", format_value(value))).collect();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("iam-actions", include_str!("data/iam_actions.toml"));
+pub(crate) static TABLE: Table = Table::new("iam-actions", include_str!("data/iam_actions.toml"));
 
 /// An IAM action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +39,12 @@ struct ActionRow {
     #[serde(default)]
     condition_keys: Vec<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the action with that name, in exact case.
 pub fn get(name: &str) -> Option<Action> {
-    let row: ActionRow = TABLE.row(name)?;
+    let row: ActionRow = TABLE.row(name).cloned()?;
     Some(Action {
         name: name.to_owned(),
         access: row.access,
@@ -52,7 +52,7 @@ pub fn get(name: &str) -> Option<Action> {
         star_only: row.star_only,
         dependent: row.dependent,
         condition_keys: row.condition_keys,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

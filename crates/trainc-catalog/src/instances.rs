@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use super::accelerators;
 use super::shapes;
-use super::table::{Sourced, Table};
-use trainc_ir::hardware::{CpuArchitecture, Instance};
+use super::table::Table;
+use trainc_ir::hardware::{CpuArchitecture, Instance, Provenance};
 
-pub(crate) const TABLE: Table = Table::new("instances", include_str!("data/instances.toml"));
+pub(crate) static TABLE: Table = Table::new("instances", include_str!("data/instances.toml"));
 
 #[derive(Clone, Deserialize)]
 struct InstanceRow {
@@ -39,12 +39,12 @@ struct InstanceRow {
     retired: Option<String>,
     note: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the instance type with accelerators by name: `ml.p4d.24xlarge`.
 pub fn get(name: &str) -> Option<Instance> {
-    let row: InstanceRow = TABLE.row(name)?;
+    let row: InstanceRow = TABLE.row(name).cloned()?;
     Some(Instance {
         name: name.to_owned(),
         accelerators: row.accelerators,
@@ -68,7 +68,7 @@ pub fn get(name: &str) -> Option<Instance> {
         ec2_offering_regions: row.ec2_offering_regions,
         retired: row.retired,
         note: row.note,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

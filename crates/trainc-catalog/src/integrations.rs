@@ -2,30 +2,13 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("integrations", include_str!("data/integrations.toml"));
-
-#[derive(Clone, Deserialize)]
-struct IntegrationRow {
-    name: String,
-    report_to: Vec<String>,
-    variables: Vec<String>,
-    options: Vec<String>,
-    keys: Vec<String>,
-    switch: String,
-    off: Vec<String>,
-    needs: Option<String>,
-    help: Option<String>,
-    #[serde(default)]
-    addresses: Vec<String>,
-    #[serde(flatten)]
-    sourced: Sourced,
-}
+pub(crate) static TABLE: Table = Table::new("integrations", include_str!("data/integrations.toml"));
 
 /// A service.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Deserialize)]
 pub struct Integration {
     /// Its name, as a phrase.
     pub name: String,
@@ -46,8 +29,10 @@ pub struct Integration {
     /// What to write then.
     pub help: Option<String>,
     /// The variables with the address of its server.
+    #[serde(default)]
     pub addresses: Vec<String>,
     /// The source of the row.
+    #[serde(flatten)]
     pub provenance: Provenance,
 }
 
@@ -55,26 +40,13 @@ pub struct Integration {
 pub const HUB: &str = "hub";
 
 /// Returns a service by its key in the table.
-pub fn get(key: &str) -> Option<Integration> {
-    let row: IntegrationRow = TABLE.row(key)?;
-    Some(Integration {
-        name: row.name,
-        report_to: row.report_to,
-        variables: row.variables,
-        options: row.options,
-        keys: row.keys,
-        switch: row.switch,
-        off: row.off,
-        needs: row.needs,
-        help: row.help,
-        addresses: row.addresses,
-        provenance: row.sourced.into(),
-    })
+pub fn get(key: &str) -> Option<&'static Integration> {
+    TABLE.row(key)
 }
 
 /// Returns all services, in the order of the table.
-pub fn all() -> impl Iterator<Item = Integration> {
-    TABLE.keys().filter_map(get)
+pub fn all() -> impl Iterator<Item = &'static Integration> {
+    TABLE.rows().map(|(_, row)| row)
 }
 
 #[cfg(test)]

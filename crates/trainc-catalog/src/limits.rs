@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("limits", include_str!("data/limits.toml"));
+pub(crate) static TABLE: Table = Table::new("limits", include_str!("data/limits.toml"));
 
 /// A documented limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -30,7 +30,7 @@ struct LimitRow {
     statement: String,
     recalled: bool,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 impl From<LimitRow> for Limit {
@@ -40,14 +40,14 @@ impl From<LimitRow> for Limit {
             unit: row.unit,
             statement: row.statement,
             recalled: row.recalled,
-            provenance: row.sourced.into(),
+            provenance: row.provenance,
         }
     }
 }
 
 /// Returns a limit by key: `job.max-runtime`, `iam.inline-policies`, `fsx.associations`,
 /// `vpc.addresses-per-efa-instance`, …
-pub fn get(key: &str) -> Option<Limit> {
+pub fn get(key: &str) -> Option<&'static Limit> {
     TABLE.row(key)
 }
 

@@ -3,17 +3,17 @@
 use serde::Deserialize;
 
 use super::images::version_key;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("model-libraries", include_str!("data/model_libraries.toml"));
+pub(crate) static TABLE: Table = Table::new("model-libraries", include_str!("data/model_libraries.toml"));
 
 #[derive(Clone, Deserialize)]
 struct LibraryRow {
     absent: String,
     since: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// A model that a version of transformers cannot load.
@@ -44,7 +44,7 @@ pub fn missing_model(model_type: &str, id: &str, transformers: &str) -> Option<M
     let id = format!("id/{}", id.to_lowercase());
     let by_id = TABLE.keys_under("id/").find(|key| id.starts_with(key));
     [Some(model_type), by_id].into_iter().flatten().find_map(|key| {
-        let row: LibraryRow = TABLE.row(key)?;
+        let row: LibraryRow = TABLE.row(key).cloned()?;
         let is_absent = match &row.since {
             Some(since) => version_key(transformers) < version_key(since),
             None => version_key(transformers) <= version_key(&row.absent),
@@ -53,7 +53,7 @@ pub fn missing_model(model_type: &str, id: &str, transformers: &str) -> Option<M
             what: key.trim_start_matches("id/").to_owned(),
             absent: row.absent,
             since: row.since,
-            provenance: row.sourced.into(),
+            provenance: row.provenance,
         })
     })
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::table::Table;
 
-pub(crate) const TABLE: Table = Table::new("network-calls", include_str!("data/network_calls.toml"));
+pub(crate) static TABLE: Table = Table::new("network-calls", include_str!("data/network_calls.toml"));
 
 #[derive(Clone, Deserialize)]
 struct CallRow {
@@ -41,7 +41,7 @@ pub struct NetworkCall {
 /// Returns the row of a call by the name of its function, or by its full name: `wandb.init`.
 pub fn get(function: &str, full_name: &str) -> Option<NetworkCall> {
     let key = TABLE.keys().find(|key| *key == full_name || *key == function)?;
-    let row: CallRow = TABLE.row(key)?;
+    let row: CallRow = TABLE.row(key).cloned()?;
     Some(NetworkCall {
         argument: row.argument,
         position: row.position,

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("other-documents", include_str!("data/other_documents.toml"));
+pub(crate) static TABLE: Table = Table::new("other-documents", include_str!("data/other_documents.toml"));
 
 #[derive(Clone, Deserialize)]
 struct DocumentRow {
@@ -15,7 +15,7 @@ struct DocumentRow {
     is: String,
     help: String,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// How a file is recognised.
@@ -59,8 +59,8 @@ pub struct OtherDocument {
 pub fn all() -> &'static [OtherDocument] {
     static ALL: LazyLock<Vec<OtherDocument>> = LazyLock::new(|| {
         let row = |key| {
-            let row: DocumentRow = TABLE.row(key)?;
-            let provenance = row.sourced.into();
+            let row: DocumentRow = TABLE.row(key).cloned()?;
+            let provenance = row.provenance;
             Some(OtherDocument { how: row.how, sign: row.sign, is: row.is, help: row.help, provenance })
         };
         TABLE.keys().filter_map(row).collect()

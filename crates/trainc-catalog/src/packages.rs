@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 use trainc_python::requirements::normalize as normal_name;
 
-pub(crate) const TABLE: Table = Table::new("packages", include_str!("data/packages.toml"));
+pub(crate) static TABLE: Table = Table::new("packages", include_str!("data/packages.toml"));
 
 /// Row of the newest version of a package.
 #[derive(Clone, Deserialize)]
 struct NewestRow {
     version: String,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Row of an image. All names are in the form in which the index compares them.
@@ -39,11 +39,11 @@ struct ImageRow {
     #[serde(default)]
     removed: Vec<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Row of the packages that come into an image only by their names.
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct StackRow {
     packages: Vec<String>,
 }
@@ -76,8 +76,8 @@ pub enum InImage {
 /// Returns the newest version of a package; `None` if no row has it.
 pub fn newest(package: &str) -> Option<PackageVersion> {
     let key = format!("newest/{}", normal_name(package));
-    let row: NewestRow = TABLE.row(&key)?;
-    Some(PackageVersion { version: row.version, row: key, provenance: row.sourced.into() })
+    let row: NewestRow = TABLE.row(&key).cloned()?;
+    Some(PackageVersion { version: row.version, row: key, provenance: row.provenance })
 }
 
 /// Returns whether an image contains a package, and its version; `None` if no row has the image. `pytorch` is
@@ -90,7 +90,7 @@ pub fn in_image(family: &str, pytorch: &str, package: &str) -> Option<InImage> {
 #[derive(Clone)]
 pub struct ImagePackages {
     /// The rows of the image and of those below it, each with its key.
-    rows: Vec<(String, ImageRow)>,
+    rows: Vec<(&'static str, &'static ImageRow)>,
 }
 
 impl ImagePackages {
@@ -98,28 +98,29 @@ impl ImagePackages {
     /// `2.13`. Without a version of transformers, the newest one that an image has with this PyTorch is meant.
     pub fn find(family: &str, pytorch: &str, transformers: Option<&str>) -> Option<Self> {
         let prefix = format!("{family}/");
-        let keys: Vec<&str> = TABLE.keys_under(&prefix).collect();
-        let (key, row) = keys.into_iter().rev().find_map(|key| {
+        let is_version = |version: &str| {
+            version.strip_prefix(pytorch).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let found = TABLE.keys_under(&prefix).rev().find_map(|key| {
             let version = key.strip_prefix(&prefix)?;
             let (version, is_newest) =
                 version.split_once('/').map_or((version, true), |(version, _)| (version, false));
-            if version != pytorch && !version.starts_with(&format!("{pytorch}.")) {
+            if !is_version(version) {
                 return None;
             }
-            let row: ImageRow = TABLE.row(key)?;
+            let row: &ImageRow = TABLE.row(key)?;
             let is_meant = match transformers {
                 None => is_newest,
                 Some(written) => row.versions.get("transformers").is_none_or(|version| version == written),
             };
             is_meant.then_some((key, row))
         })?;
-        let mut rows = vec![(key.to_owned(), row)];
-        while let Some(below) = rows.last().and_then(|(_, row)| row.base.clone())
+        let mut rows = vec![found];
+        while let Some(below) = rows.last().and_then(|(_, row)| row.base.as_deref())
             // The table has no circles; the bound is for a mistake in it.
             && rows.len() < 8
         {
-            let row: ImageRow = TABLE.row(&below)?;
-            rows.push((below, row));
+            rows.push((below, TABLE.row(below)?));
         }
         Some(Self { rows })
     }
@@ -131,8 +132,8 @@ impl ImagePackages {
             if let Some(version) = row.versions.get(&package) {
                 return InImage::Version(PackageVersion {
                     version: version.clone(),
-                    row: key.clone(),
-                    provenance: row.sourced.clone().into(),
+                    row: (*key).to_owned(),
+                    provenance: row.provenance.clone(),
                 });
             }
             if let Some(asked) = row.ranges.get(&package) {
@@ -168,7 +169,7 @@ impl ImagePackages {
 /// Returns true if a package is in an image only where it is named or where a package that is named requires
 /// it.
 pub(crate) fn is_named_only(package: &str) -> bool {
-    let row: Option<StackRow> = TABLE.row("stack");
+    let row: Option<&StackRow> = TABLE.row("stack");
     row.is_some_and(|row| row.packages.iter().any(|name| name == package))
 }
 
@@ -197,22 +198,21 @@ mod tests {
 
     #[test]
     fn names_are_in_the_form_of_the_index() {
-        let stack: StackRow = TABLE.row("stack").unwrap();
-        let images = TABLE.keys().filter_map(|key| TABLE.row::<ImageRow>(key));
-        let of_images = images.flat_map(|row| {
-            let named = row.versions.into_keys().chain(row.ranges.into_keys());
-            named.chain(row.through.unwrap_or_default()).chain(row.removed)
+        let stack: &StackRow = TABLE.row("stack").unwrap();
+        let of_images = TABLE.rows::<ImageRow>().flat_map(|(_, row)| {
+            let named = row.versions.keys().chain(row.ranges.keys());
+            named.chain(row.through.iter().flatten()).chain(&row.removed)
         });
-        for name in of_images.chain(stack.packages) {
-            assert_eq!(name, normal_name(&name));
+        for name in of_images.chain(&stack.packages) {
+            assert_eq!(*name, normal_name(name));
         }
     }
 
     #[test]
     fn the_image_below_a_row_has_a_row() {
         for key in TABLE.keys() {
-            let base = TABLE.row::<ImageRow>(key).and_then(|row| row.base);
-            assert!(base.is_none_or(|base| TABLE.row::<ImageRow>(&base).is_some()), "{key}");
+            let base = TABLE.row::<ImageRow>(key).and_then(|row| row.base.as_ref());
+            assert!(base.is_none_or(|base| TABLE.row::<ImageRow>(base).is_some()), "{key}");
         }
     }
 

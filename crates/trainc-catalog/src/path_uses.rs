@@ -2,17 +2,17 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("path-uses", include_str!("data/path_uses.toml"));
+pub(crate) static TABLE: Table = Table::new("path-uses", include_str!("data/path_uses.toml"));
 
 #[derive(Clone, Deserialize)]
 struct UseRow {
     uses: Uses,
     role: Option<PathRole>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// The paths that something takes.
@@ -64,8 +64,8 @@ pub fn of_option(name: &str) -> Option<PathUse> {
 }
 
 fn get(key: &str) -> Option<PathUse> {
-    let row: UseRow = TABLE.row(key)?;
-    Some(PathUse { uses: row.uses, role: row.role, provenance: row.sourced.into() })
+    let row: UseRow = TABLE.row(key).cloned()?;
+    Some(PathUse { uses: row.uses, role: row.role, provenance: row.provenance })
 }
 
 #[cfg(test)]

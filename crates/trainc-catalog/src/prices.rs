@@ -4,13 +4,13 @@
 use super::fsx::{self, Presence};
 use super::memo::Memo;
 use super::regions;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use serde::Deserialize;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const INSTANCES: Table = Table::new("prices", include_str!("data/prices.toml"));
-pub(crate) const RATIOS: Table = Table::new("price-ratios", include_str!("data/price_ratios.toml"));
-pub(crate) const STORAGE: Table = Table::new("storage-prices", include_str!("data/storage_prices.toml"));
+pub(crate) static INSTANCES: Table = Table::new("prices", include_str!("data/prices.toml"));
+pub(crate) static RATIOS: Table = Table::new("price-ratios", include_str!("data/price_ratios.toml"));
+pub(crate) static STORAGE: Table = Table::new("storage-prices", include_str!("data/storage_prices.toml"));
 
 /// Hours of a month in AWS bills.
 pub const HOURS_PER_MONTH: f64 = 730.0;
@@ -50,11 +50,11 @@ struct PriceRow {
     product: String,
     date_words: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 fn read(key: &str) -> Option<Price> {
-    let row: PriceRow = INSTANCES.row(key)?;
+    let row: PriceRow = INSTANCES.row(key).cloned()?;
     Some(Price {
         instance: row.instance,
         usd_per_hour: row.usd_per_hour,
@@ -62,7 +62,7 @@ fn read(key: &str) -> Option<Price> {
         region_words: row.region_words,
         product: row.product,
         date_words: row.date_words,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 
@@ -134,10 +134,10 @@ pub fn estimate(instance: &str, region: &str) -> Option<Estimate> {
 
 fn look_up_estimate(instance: &str, region: &str) -> Option<Estimate> {
     let ec2_in = |region: &str| newest_of_product(EC2, of_region(instance, region));
-    let product: Ratio = RATIOS.row(&format!("sagemaker/{}", series(instance)?))?;
+    let product: Ratio = RATIOS.row(&format!("sagemaker/{}", series(instance)?)).copied()?;
     let (ec2, place) = match ec2_in(region) {
         Some(ec2) => (ec2, Ratio { low: 1.0, mid: 1.0, high: 1.0 }),
-        None => (ec2_in(REFERENCE)?, RATIOS.row(&format!("region/{region}"))?),
+        None => (ec2_in(REFERENCE)?, *RATIOS.row(&format!("region/{region}"))?),
     };
     // Hundredths of a cent: an estimate has no more figures than a price.
     let times = |ratio: f64| (ec2.usd_per_hour * ratio * 1e4).round() / 1e4;
@@ -182,15 +182,15 @@ struct StoragePriceRow {
     usd_per_gb_month: f64,
     region: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 fn read_storage(key: &str) -> Option<StoragePrice> {
-    let row: StoragePriceRow = STORAGE.row(key)?;
+    let row: StoragePriceRow = STORAGE.row(key).cloned()?;
     Some(StoragePrice {
         usd_per_gb_month: row.usd_per_gb_month,
         region: row.region?,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 
@@ -322,7 +322,7 @@ mod tests {
             expected.insert(format!("region/{region}"), ratio_of(factors));
         }
         let stored: BTreeMap<String, Ratio> =
-            RATIOS.keys().map(|key| (key.to_owned(), RATIOS.row(key).unwrap())).collect();
+            RATIOS.keys().map(|key| (key.to_owned(), *RATIOS.row(key).unwrap())).collect();
         let keys = |of: &BTreeMap<String, Ratio>| of.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(&stored), keys(&expected));
         for (key, is) in expected {

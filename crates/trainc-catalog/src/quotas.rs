@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("quotas", include_str!("data/quotas.toml"));
-pub(crate) const GENERAL: Table = Table::new("quotas-general", include_str!("data/quotas_general.toml"));
+pub(crate) static TABLE: Table = Table::new("quotas", include_str!("data/quotas.toml"));
+pub(crate) static GENERAL: Table = Table::new("quotas-general", include_str!("data/quotas_general.toml"));
 
 /// A quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,12 +48,12 @@ struct QuotaRow {
     spot_default: Option<u64>,
     warm_pool_default: Option<u64>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the quota of an instance type; `None` if the source has no such quota, which does not mean zero.
 pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
-    let row: QuotaRow = TABLE.row(name)?;
+    let row: QuotaRow = TABLE.row(name).cloned()?;
     let (code, default, words) = match usage {
         Usage::OnDemand => (row.on_demand, row.on_demand_default, "for training job usage"),
         Usage::Spot => (row.spot, row.spot_default, "for spot training job usage"),
@@ -73,7 +73,7 @@ pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
         code: Some(code),
         default,
         unit: "instances".to_owned(),
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 
@@ -108,20 +108,20 @@ struct GeneralQuotaRow {
     default: Option<u64>,
     unit: String,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns an account-wide quota by key: `instances-per-job`, `instances-across-jobs`, `longest-run-time`,
 /// `volume-size`, `lustre-persistent-2-capacity`, …
 pub fn general(key: &str) -> Option<Quota> {
-    let row: GeneralQuotaRow = GENERAL.row(key)?;
+    let row: GeneralQuotaRow = GENERAL.row(key).cloned()?;
     Some(Quota {
         service: row.service,
         name: row.name,
         code: row.code,
         default: row.default,
         unit: row.unit,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

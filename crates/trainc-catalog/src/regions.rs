@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("regions", include_str!("data/regions.toml"));
+pub(crate) static TABLE: Table = Table::new("regions", include_str!("data/regions.toml"));
 
 #[derive(Clone, Deserialize)]
 struct RegionRow {
@@ -18,7 +18,7 @@ struct RegionRow {
     place: Option<String>,
     debugger: Option<bool>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// An AWS region.
@@ -46,7 +46,7 @@ pub struct Region {
 
 /// Returns the region by name.
 pub fn get(name: &str) -> Option<Region> {
-    let row: RegionRow = TABLE.row(name)?;
+    let row: RegionRow = TABLE.row(name).cloned()?;
     Some(Region {
         name: name.to_owned(),
         partition: row.partition,
@@ -56,7 +56,7 @@ pub fn get(name: &str) -> Option<Region> {
         iam_region: row.iam_region,
         place: row.place,
         has_debugger: row.debugger.unwrap_or(true),
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

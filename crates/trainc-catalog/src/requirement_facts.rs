@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::packages::is_named_only;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 use trainc_python::requirements::{Version, normalize as normal_name};
 
-pub(crate) const BUILDS: Table = Table::new("source-builds", include_str!("data/source_builds.toml"));
-pub(crate) const TORCH: Table =
+pub(crate) static BUILDS: Table = Table::new("source-builds", include_str!("data/source_builds.toml"));
+pub(crate) static TORCH: Table =
     Table::new("torch-requirements", include_str!("data/torch_requirements.toml"));
-pub(crate) const DEPENDENCIES: Table = Table::new("dependencies", include_str!("data/dependencies.toml"));
-pub(crate) const IMPORTS: Table = Table::new("import-names", include_str!("data/import_names.toml"));
-pub(crate) const LIBRARY: Table = Table::new("standard-library", include_str!("data/standard_library.toml"));
+pub(crate) static DEPENDENCIES: Table = Table::new("dependencies", include_str!("data/dependencies.toml"));
+pub(crate) static IMPORTS: Table = Table::new("import-names", include_str!("data/import_names.toml"));
+pub(crate) static LIBRARY: Table = Table::new("standard-library", include_str!("data/standard_library.toml"));
 
 /// Bound of the packages that [`brought_by`] follows.
 const MAX_BROUGHT: usize = 1000;
@@ -46,7 +46,7 @@ struct BuildRow {
     pythons: Vec<String>,
     torch: TorchInBuild,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// A release that pip compiles on each host, since it has no wheel.
@@ -80,10 +80,10 @@ pub fn compiles(package: &str, version: Option<&str>) -> Option<SourceBuild> {
         Some(version) => is_within(version, &row.from, row.to.as_deref()),
     })?;
     Some(SourceBuild {
-        pythons: row.pythons,
+        pythons: row.pythons.clone(),
         torch: row.torch,
         row: key.to_owned(),
-        provenance: row.sourced.into(),
+        provenance: row.provenance.clone(),
     })
 }
 
@@ -96,7 +96,7 @@ struct TorchRow {
     to: String,
     requires: BTreeMap<String, String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// What a release requires of torch and the packages that come with it.
@@ -126,26 +126,23 @@ pub fn moves_torch(package: &str, extras: &[&str], version: Option<&str>) -> Opt
     let package = normal_name(package);
     let extras: Vec<String> = extras.iter().map(|extra| normal_name(extra)).collect();
     let rows = TORCH.keys_under(&package).filter_map(|key| Some((key, TORCH.row::<TorchRow>(key)?)));
-    let meant = rows.filter(|(_, row)| {
+    let mut meant = rows.filter(|(_, row)| {
         let has_extra = row.extra.as_ref().is_none_or(|extra| extras.contains(extra));
         row.package == package && has_extra
     });
     // Rows are in the order of the releases.
     let (key, row) = match version {
-        None => meant.last(),
-        Some(version) => {
-            let mut meant = meant;
-            meant.find(|(_, row)| is_within(version, &row.from, Some(&row.to)))
-        }
+        None => meant.next_back(),
+        Some(version) => meant.find(|(_, row)| is_within(version, &row.from, Some(&row.to))),
     }?;
     if row.requires.is_empty() {
         return None;
     }
     Some(TorchRequirement {
-        requires: row.requires,
-        version: row.to,
+        requires: row.requires.clone(),
+        version: row.to.clone(),
         row: key.to_owned(),
-        provenance: row.sourced.into(),
+        provenance: row.provenance.clone(),
     })
 }
 
@@ -161,7 +158,7 @@ fn is_within(version: &str, from: &str, to: Option<&str>) -> bool {
     is_from && is_to
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct DependencyRow {
     requires: Vec<String>,
 }
@@ -173,10 +170,10 @@ pub fn brought_by(package: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open = vec![package.clone()];
     while let Some(name) = open.pop() {
-        let row: Option<DependencyRow> = DEPENDENCIES.row(&name);
-        for required in row.into_iter().flat_map(|row| row.requires) {
-            if required != package && found.len() < MAX_BROUGHT && found.insert(required.clone()) {
-                open.push(required);
+        let row: Option<&DependencyRow> = DEPENDENCIES.row(&name);
+        for required in row.into_iter().flat_map(|row| &row.requires) {
+            if *required != package && found.len() < MAX_BROUGHT && found.insert(required.clone()) {
+                open.push(required.clone());
             }
         }
     }
@@ -203,9 +200,9 @@ pub struct Providers {
 pub fn providers(module: &str) -> Providers {
     let mut name = module;
     loop {
-        let row: Option<ImportRow> = IMPORTS.row(name);
+        let row: Option<&ImportRow> = IMPORTS.row(name);
         if let Some(row) = row {
-            return Providers { packages: row.distributions, is_known: true };
+            return Providers { packages: row.distributions.clone(), is_known: true };
         }
         let Some((above, _)) = name.rsplit_once('.') else { break };
         name = above;
@@ -215,14 +212,14 @@ pub fn providers(module: &str) -> Providers {
         return Providers { packages: Vec::new(), is_known: false };
     }
     let package = normal_name(name);
-    let row: Option<DependencyRow> = DEPENDENCIES.row(&package);
+    let row: Option<&DependencyRow> = DEPENDENCIES.row(&package);
     let is_known = row.is_some() || is_named_only(&package) || compiles(&package, None).is_some();
     Providers { packages: vec![package], is_known }
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct LibraryRow {
-    modules: Vec<String>,
+    modules: BTreeSet<String>,
 }
 
 /// Returns true if a module belongs to Python's standard library. `python` is a version, as `3.12`; without
@@ -230,8 +227,8 @@ struct LibraryRow {
 pub fn is_standard_library(module: &str, python: Option<&str>) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let has = |key: &str| {
-        let row: Option<LibraryRow> = LIBRARY.row(key);
-        row.map(|row| row.modules.iter().any(|module| module == top))
+        let row: Option<&LibraryRow> = LIBRARY.row(key);
+        row.map(|row| row.modules.contains(top))
     };
     match python.and_then(has) {
         Some(is_in) => is_in,
@@ -246,20 +243,20 @@ mod tests {
     #[test]
     fn every_row_is_read() {
         for key in BUILDS.keys() {
-            let row: BuildRow = BUILDS.row(key).unwrap_or_else(|| panic!("{key}"));
+            let row: BuildRow = BUILDS.row(key).cloned().unwrap_or_else(|| panic!("{key}"));
             let versions = row.to.iter().chain([&row.from]);
             assert!(versions.into_iter().all(|version| parse_version(version).is_some()), "{key}");
             assert_eq!(key, format!("{}/{}", normal_name(&row.package), row.from));
         }
         for key in TORCH.keys() {
-            let row: TorchRow = TORCH.row(key).unwrap_or_else(|| panic!("{key}"));
+            let row: TorchRow = TORCH.row(key).cloned().unwrap_or_else(|| panic!("{key}"));
             assert!(parse_version(&row.from) <= parse_version(&row.to), "{key}");
         }
         for key in DEPENDENCIES.keys() {
             assert!(DEPENDENCIES.row::<DependencyRow>(key).is_some(), "{key}");
         }
         for key in IMPORTS.keys() {
-            let row: ImportRow = IMPORTS.row(key).unwrap_or_else(|| panic!("{key}"));
+            let row: ImportRow = IMPORTS.row(key).cloned().unwrap_or_else(|| panic!("{key}"));
             assert!(!row.distributions.is_empty(), "{key}");
         }
         for key in LIBRARY.keys() {
@@ -270,7 +267,7 @@ mod tests {
     /// Rows of a package must not overlap, or the first one would hide the others.
     #[test]
     fn releases_have_one_row() {
-        let rows: Vec<BuildRow> = BUILDS.keys().filter_map(|key| BUILDS.row(key)).collect();
+        let rows: Vec<&BuildRow> = BUILDS.rows().map(|(_, row)| row).collect();
         for pair in rows.windows(2) {
             let [before, after] = pair else { panic!() };
             if before.package == after.package {

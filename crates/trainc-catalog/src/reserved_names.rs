@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use super::memo::Memo;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("reserved", include_str!("data/reserved.toml"));
+pub(crate) static TABLE: Table = Table::new("reserved", include_str!("data/reserved.toml"));
 
 /// The kind of a reserved name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ struct ReservedRow {
     #[serde(default)]
     effect: Effect,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the row that reserves the name, if any; tag prefixes are compared without case.
@@ -142,7 +142,7 @@ fn find(kind: Kind, name: &str) -> Option<Reserved> {
     let key = keys
         .find(|key| known(key) == name)
         .or_else(|| TABLE.keys_under(kind.key_prefix()).filter(begins).max_by_key(|key| key.len()))?;
-    let row: ReservedRow = TABLE.row(key)?;
+    let row: ReservedRow = TABLE.row(key).cloned()?;
     Some(Reserved {
         name: key.strip_prefix(kind.key_prefix()).unwrap_or(key).to_owned(),
         set_by: row.set_by,
@@ -150,7 +150,7 @@ fn find(kind: Kind, name: &str) -> Option<Reserved> {
         lost: row.lost,
         value: row.value,
         effect: row.effect,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::table::Table;
 
-const TABLE: Table = Table::new("rules", include_str!("data/rules.toml"));
+static TABLE: Table = Table::new("rules", include_str!("data/rules.toml"));
 
 /// The source of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -16,7 +16,7 @@ pub struct RuleRow {
 }
 
 /// Returns the row of a code.
-pub fn get(code: &str) -> Option<RuleRow> {
+pub fn get(code: &str) -> Option<&'static RuleRow> {
     TABLE.row(code)
 }
 

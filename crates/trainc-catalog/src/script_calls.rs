@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use super::table::Table;
 use super::vocabulary;
 
-pub(crate) const TABLE: Table = Table::new("script-calls", include_str!("data/script_calls.toml"));
+pub(crate) static TABLE: Table = Table::new("script-calls", include_str!("data/script_calls.toml"));
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct CallRow {
     /// Whether other keywords have no meaning here.
     only: bool,
@@ -28,12 +28,12 @@ pub fn is_known(call: &str) -> bool {
 }
 
 /// Returns the option that a keyword of a call means, as in `vocabulary::get`.
-pub fn option_of(call: &str, keyword: &str) -> Option<String> {
-    let row: CallRow = TABLE.row(call)?;
+pub fn option_of(call: &str, keyword: &str) -> Option<&'static str> {
+    let row: &CallRow = TABLE.row(call)?;
     match row.options.get(keyword) {
-        Some(option) => Some(option.clone()),
+        Some(option) => Some(option),
         None if row.only => None,
-        None => vocabulary::get(keyword).map(|_| keyword.to_owned()),
+        None => vocabulary::TABLE.key(keyword),
     }
 }
 
@@ -44,15 +44,15 @@ mod tests {
     #[test]
     fn keywords_are_options_of_the_table() {
         for call in names() {
-            let row: CallRow = TABLE.row(call).unwrap();
+            let row: &CallRow = TABLE.row(call).unwrap();
             assert!(!row.only || !row.options.is_empty(), "{call}");
             for option in row.options.values() {
                 assert!(vocabulary::get(option).is_some(), "{call}: {option}");
             }
         }
-        assert_eq!(option_of("LoraConfig", "r").as_deref(), Some("lora_r"));
+        assert_eq!(option_of("LoraConfig", "r"), Some("lora_r"));
         assert_eq!(option_of("LoraConfig", "bf16"), None);
-        assert_eq!(option_of("TrainingArguments", "bf16").as_deref(), Some("bf16"));
+        assert_eq!(option_of("TrainingArguments", "bf16"), Some("bf16"));
         assert_eq!(option_of("TrainingArguments", "output_dir"), None);
     }
 }

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("smp-parameters", include_str!("data/engines/smp.toml"));
+pub(crate) static TABLE: Table = Table::new("smp-parameters", include_str!("data/engines/smp.toml"));
 
 /// Version of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ struct SmpParameterRow {
     families: Vec<String>,
     note: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the parameter with that name or alias.
@@ -167,7 +167,7 @@ fn parse_all(version: SmpVersion) -> Vec<Parameter> {
 }
 
 fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
-    let row: SmpParameterRow = TABLE.row(&format!("{}{name}", version.prefix()))?;
+    let row: SmpParameterRow = TABLE.row(&format!("{}{name}", version.prefix())).cloned()?;
     Some(Parameter {
         name: name.to_owned(),
         aliases: row.aliases,
@@ -191,7 +191,7 @@ fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
         framework: row.framework,
         families: row.families,
         note: row.note,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

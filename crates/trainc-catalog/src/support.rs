@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use super::images::version_key;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("support", include_str!("data/support.toml"));
+pub(crate) static TABLE: Table = Table::new("support", include_str!("data/support.toml"));
 
 #[derive(Clone, Deserialize)]
 struct SupportRow {
@@ -19,7 +19,7 @@ struct SupportRow {
     refused_in_image_uri: Option<String>,
     note: Option<String>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// The versions and instance types that an engine supports.
@@ -66,7 +66,7 @@ pub struct Entry {
 pub fn all() -> impl Iterator<Item = Entry> {
     TABLE.keys().filter_map(|key| {
         let mut support = read(key)?;
-        let row: SupportRow = TABLE.row(key)?;
+        let row: SupportRow = TABLE.row(key).cloned()?;
         let (Some(library), Some((engine, version))) = (row.library, key.split_once('/')) else {
             return Some(Entry { engine: key.to_owned(), library: None, support });
         };
@@ -79,14 +79,14 @@ pub fn all() -> impl Iterator<Item = Entry> {
 }
 
 fn read(key: &str) -> Option<Support> {
-    let row: SupportRow = TABLE.row(key)?;
+    let row: SupportRow = TABLE.row(key).cloned()?;
     Some(Support {
         pytorch_versions: row.versions,
         instances: row.instances,
         archived: row.archived,
         refused_in_image_uri: row.refused_in_image_uri,
         note: row.note,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 
@@ -104,8 +104,8 @@ pub fn library_support(library: &str) -> Option<Support> {
 
 /// Returns the version of a library for a full PyTorch version: `library("smp-v1", "1.13.1")` is 1.15.
 pub fn library(library: &str, pytorch: &str) -> Option<Library> {
-    let row: SupportRow = TABLE.row(&format!("{library}/{pytorch}"))?;
-    Some(Library { version: row.library?, note: row.note, provenance: row.sourced.into() })
+    let row: SupportRow = TABLE.row(&format!("{library}/{pytorch}")).cloned()?;
+    Some(Library { version: row.library?, note: row.note, provenance: row.provenance })
 }
 
 /// Returns the PyTorch versions of SMP 2.

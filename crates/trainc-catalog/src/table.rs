@@ -3,63 +3,67 @@
 //! The data use a subset of TOML that can be scanned: each header on a separate line, each value on one line,
 //! no sub-tables.
 
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::de::DeserializeOwned;
 
-use crate::memo::Memo;
-use trainc_ir::hardware::Provenance;
-
-/// An embedded table.
-#[derive(Debug, Clone, Copy)]
+/// An embedded table. Its index and its parsed rows are kept for the life of the process.
+#[derive(Debug)]
 pub(crate) struct Table {
     /// File name, for tests and messages.
     pub(crate) name: &'static str,
     /// The whole text.
     pub(crate) text: &'static str,
+    index: OnceLock<Index>,
 }
 
 impl Table {
     /// Creates a table from an embedded text.
     pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text }
+        Self { name, text, index: OnceLock::new() }
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::new(self.text))
+    }
+
+    fn find(&self, key: &str) -> Option<&Row> {
+        let index = self.index();
+        index.rows.get(*index.by_key.get(key)?)
+    }
+
+    /// Returns the key of a row.
+    pub(crate) fn key(&self, key: &str) -> Option<&'static str> {
+        self.find(key).map(|row| row.key)
     }
 
     /// Returns the lines of a row, without its header.
-    pub(crate) fn row_text(self, key: &str) -> Option<&'static str> {
-        let index = self.index();
-        index.rows.get(*index.by_key.get(key)?).map(|(_, text)| *text)
+    pub(crate) fn row_text(&self, key: &str) -> Option<&'static str> {
+        self.find(key).map(|row| row.text)
     }
 
-    /// Returns where the rows are, found once per process: a table has up to a thousand, and rules ask for
-    /// many.
-    fn index(self) -> &'static Index {
-        static INDICES: Memo<usize, &'static Index> = Memo::new();
-        // Tables never share a text, so its address identifies the table.
-        INDICES.get(self.text.as_ptr().addr(), |_| Box::leak(Box::new(Index::new(self.text))))
+    /// Returns a row, parsed once per process for each type. A row of another type counts as absent; a test
+    /// parses every row of every table.
+    pub(crate) fn row<T: DeserializeOwned + Send + Sync + 'static>(&self, key: &str) -> Option<&'static T> {
+        self.find(key)?.parsed()
     }
 
-    /// Returns a row, parsed once per process. A row of another type counts as absent; a test parses every
-    /// row of every table.
-    pub(crate) fn row<T: DeserializeOwned + Clone + Send + Sync + 'static>(self, key: &str) -> Option<T> {
-        static ROWS: Memo<(usize, TypeId, String), Option<Arc<dyn Any + Send + Sync>>> = Memo::new();
-        let question = (self.text.as_ptr().addr(), TypeId::of::<T>(), key.to_owned());
-        let row = ROWS.get(question, |_| {
-            let row: T = toml::from_str(self.row_text(key)?).ok()?;
-            Some(Arc::new(row))
-        });
-        row?.downcast_ref::<T>().cloned()
+    /// Returns all rows of a type with their keys, in the order of the file.
+    pub(crate) fn rows<T: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'static T)> {
+        self.index().rows.iter().filter_map(|row| Some((row.key, row.parsed()?)))
     }
 
     /// Returns all keys in the order of the file.
-    pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
-        self.index().rows.iter().map(|(key, _)| *key)
+    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = &'static str> {
+        self.index().rows.iter().map(|row| row.key)
     }
 
     /// Returns the keys that begin with `prefix`.
-    pub(crate) fn keys_under(self, prefix: &str) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn keys_under(&self, prefix: &str) -> impl DoubleEndedIterator<Item = &'static str> {
         self.keys().filter(move |key| key.starts_with(prefix))
     }
 }
@@ -67,8 +71,8 @@ impl Table {
 /// The rows of a table.
 #[derive(Debug)]
 struct Index {
-    /// Keys and lines, in the order of the file.
-    rows: Vec<(&'static str, &'static str)>,
+    /// In the order of the file.
+    rows: Vec<Row>,
     by_key: BTreeMap<&'static str, usize>,
 }
 
@@ -77,23 +81,34 @@ impl Index {
         let starts: Vec<usize> = memchr::memmem::find_iter(text.as_bytes(), "\n[\"").collect();
         // The line break before the next header belongs to the row.
         let ends = starts.iter().skip(1).map(|start| start + 1).chain([text.len()]);
-        let row = |(start, end): (&usize, usize)| text.get(start + 3..end)?.split_once("\"]\n");
-        let rows: Vec<(&str, &str)> = starts.iter().zip(ends).filter_map(row).collect();
-        let by_key = rows.iter().enumerate().rev().map(|(at, (key, _))| (*key, at)).collect();
+        let row = |(start, end): (&usize, usize)| {
+            let (key, text) = text.get(start + 3..end)?.split_once("\"]\n")?;
+            Some(Row { key, text, parsed: Mutex::default() })
+        };
+        let rows: Vec<Row> = starts.iter().zip(ends).filter_map(row).collect();
+        let by_key = rows.iter().enumerate().rev().map(|(at, row)| (row.key, at)).collect();
         Self { rows, by_key }
     }
 }
 
-/// The columns of every row.
-#[derive(Debug, Clone, serde::Deserialize)]
-pub(crate) struct Sourced {
-    source: String,
-    date: String,
+#[derive(Debug)]
+struct Row {
+    key: &'static str,
+    /// Its lines.
+    text: &'static str,
+    /// An `Option` for each type that was asked for, `None` if the row is of another.
+    parsed: Mutex<Vec<&'static (dyn Any + Send + Sync)>>,
 }
 
-impl From<Sourced> for Provenance {
-    fn from(row: Sourced) -> Self {
-        Self { source: row.source, date: row.date }
+impl Row {
+    fn parsed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Option<&'static T> {
+        let mut all = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter().find_map(|one| one.downcast_ref::<Option<T>>()) {
+            return known.as_ref();
+        }
+        let new: &'static Option<T> = Box::leak(Box::new(toml::from_str(self.text).ok()));
+        all.push(new);
+        new.as_ref()
     }
 }
 
@@ -101,6 +116,7 @@ impl From<Sourced> for Provenance {
 mod tests {
     use super::*;
     use crate::TABLES;
+    use trainc_ir::hardware::Provenance;
 
     #[test]
     fn slices_equal_a_full_parse() {
@@ -119,7 +135,8 @@ mod tests {
     fn every_row_has_source_and_date() {
         for table in TABLES {
             for key in table.keys() {
-                let row: Sourced = table.row(key).unwrap_or_else(|| panic!("{} {key}", table.name));
+                let row: Provenance =
+                    table.row(key).cloned().unwrap_or_else(|| panic!("{} {key}", table.name));
                 assert!(!row.source.is_empty(), "{} {key}", table.name);
                 let digits: Vec<usize> = row.date.split('-').map(str::len).collect();
                 assert_eq!(digits, [4, 2, 2], "{} {key}: {}", table.name, row.date);

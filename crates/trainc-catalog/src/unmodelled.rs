@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("unmodelled", include_str!("data/unmodelled.toml"));
+pub(crate) static TABLE: Table = Table::new("unmodelled", include_str!("data/unmodelled.toml"));
 
 #[derive(Clone, Deserialize)]
 struct WorkRow {
@@ -15,7 +15,7 @@ struct WorkRow {
     #[serde(default)]
     adapter: bool,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Work of a program in addition to training.
@@ -51,13 +51,13 @@ pub fn get(sign: Sign) -> Option<OtherWork> {
         Sign::Package(name) => format!("package/{name}"),
         Sign::Switch(name) => format!("option/{}", name.replace('-', "_")),
     };
-    let row: WorkRow = TABLE.row(&key)?;
+    let row: WorkRow = TABLE.row(&key).cloned()?;
     Some(OtherWork {
         what: row.what,
         takes_memory: row.memory,
         takes_time: row.time,
         is_free_with_adapter: row.adapter,
-        provenance: row.sourced.into(),
+        provenance: row.provenance,
     })
 }
 

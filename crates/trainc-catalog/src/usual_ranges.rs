@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("usual", include_str!("data/usual.toml"));
+pub(crate) static TABLE: Table = Table::new("usual", include_str!("data/usual.toml"));
 
 /// The usual range of a setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,23 +18,23 @@ pub struct UsualRange {
     pub provenance: Provenance,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct UsualRow {
     optimizers: Vec<String>,
     usual: (f64, f64),
     far: (f64, f64),
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// Returns the range of a setting for an optimizer: `get("lr", "adamw")`.
 pub fn get(setting: &str, optimizer: &str) -> Option<UsualRange> {
     TABLE.keys_under(&format!("{setting}/")).find_map(|key| {
-        let row: UsualRow = TABLE.row(key)?;
+        let row: &UsualRow = TABLE.row(key)?;
         row.optimizers.iter().any(|name| name == optimizer).then(|| UsualRange {
             usual: row.usual,
             far: row.far,
-            provenance: row.sourced.into(),
+            provenance: row.provenance.clone(),
         })
     })
 }
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(get("lr", "sgd").unwrap().far.1, 100.0);
         assert!(get("lr", "none").is_none() && get("warmup", "adamw").is_none());
         for key in TABLE.keys() {
-            let row: UsualRow = TABLE.row(key).unwrap();
+            let row: &UsualRow = TABLE.row(key).unwrap();
             assert!(
                 row.far.0 <= row.usual.0 && row.usual.0 < row.usual.1 && row.usual.1 <= row.far.1,
                 "{key}"

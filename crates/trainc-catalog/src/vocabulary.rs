@@ -3,42 +3,10 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("vocabulary", include_str!("data/vocabulary.toml"));
-
-#[derive(Clone, Deserialize)]
-struct OptionRow {
-    meaning: String,
-    paths: Vec<String>,
-    equals: Option<String>,
-    words: Option<BTreeMap<String, String>>,
-    at_most: Option<String>,
-    #[serde(default)]
-    names: bool,
-    #[serde(default)]
-    zero: bool,
-    #[serde(default)]
-    capability: BTreeMap<String, String>,
-    #[serde(default)]
-    pytorch: BTreeMap<String, String>,
-    engines: Option<Vec<String>>,
-    instead_of: Option<String>,
-    #[serde(default)]
-    writes: BTreeMap<String, String>,
-    unit: Option<Unit>,
-    #[serde(default)]
-    also_by: Vec<String>,
-    #[serde(default = "is_usual")]
-    written: bool,
-    #[serde(default)]
-    in_scripts: bool,
-    #[serde(default)]
-    weights: bool,
-    #[serde(flatten)]
-    sourced: Sourced,
-}
+pub(crate) static TABLE: Table = Table::new("vocabulary", include_str!("data/vocabulary.toml"));
 
 /// The unit of an option whose value in the plan has one of two.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -55,7 +23,7 @@ fn is_usual() -> bool {
 }
 
 /// An option with a known meaning.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct OptionMeaning {
     /// The value of the plan, as a phrase.
     pub meaning: String,
@@ -66,33 +34,43 @@ pub struct OptionMeaning {
     /// For a word: the values of the plan by what scripts write.
     pub words: Option<BTreeMap<String, String>>,
     /// Whether the value is a list of names.
+    #[serde(default, rename = "names")]
     pub is_names: bool,
     /// The path of a placeholder whose value is the highest that has an effect.
     pub at_most: Option<String>,
     /// Whether zero is a value; otherwise scripts use it for "not set".
+    #[serde(default, rename = "zero")]
     pub has_zero: bool,
     /// The compute capability that a GPU must have, by value; `true` for a switch that is on.
+    #[serde(default)]
     pub capability: BTreeMap<String, String>,
     /// The first PyTorch that supports it, by value; `true` for a switch that is on.
+    #[serde(default)]
     pub pytorch: BTreeMap<String, String>,
     /// The engines that the option is for.
     pub engines: Option<Vec<String>>,
     /// The path of a placeholder that says the same in another way, unless another option has its value.
     pub instead_of: Option<String>,
     /// What is written for a word of the plan; empty if the value is written as it is.
+    #[serde(default)]
     pub writes: BTreeMap<String, String>,
     /// Its unit, where the plan has a count or a fraction.
     pub unit: Option<Unit>,
     /// Other keywords, calls and texts of a program that may set it, so that its default is not known.
+    #[serde(default)]
     pub also_by: Vec<String>,
     /// Whether trainc writes it: false for a second name of another option.
+    #[serde(default = "is_usual", rename = "written")]
     pub is_written: bool,
     /// Whether values in the source of a script are compared: those that are the same in every script, and no
     /// defaults of the plan.
+    #[serde(default)]
     pub in_scripts: bool,
     /// Whether it is the type in which weights are loaded.
+    #[serde(default, rename = "weights")]
     pub is_type_of_weights: bool,
     /// The source of the row.
+    #[serde(flatten)]
     pub provenance: Provenance,
 }
 
@@ -110,33 +88,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns an option of a class by its name, or that of any program.
-pub fn of_class(class: &str, name: &str) -> Option<OptionMeaning> {
-    get(&format!("{class}/{}", name.replace('-', "_"))).or_else(|| get(name))
+pub fn of_class(class: &str, name: &str) -> Option<&'static OptionMeaning> {
+    get(&format!("{class}/{name}")).or_else(|| get(name))
 }
 
 /// Returns an option by its name; `-` and `_` are the same.
-pub fn get(name: &str) -> Option<OptionMeaning> {
-    let row: OptionRow = TABLE.row(&name.replace('-', "_"))?;
-    Some(OptionMeaning {
-        meaning: row.meaning,
-        paths: row.paths,
-        equals: row.equals,
-        words: row.words,
-        at_most: row.at_most,
-        is_names: row.names,
-        has_zero: row.zero,
-        capability: row.capability,
-        pytorch: row.pytorch,
-        engines: row.engines,
-        instead_of: row.instead_of,
-        writes: row.writes,
-        unit: row.unit,
-        also_by: row.also_by,
-        is_written: row.written,
-        in_scripts: row.in_scripts,
-        is_type_of_weights: row.weights,
-        provenance: row.sourced.into(),
-    })
+pub fn get(name: &str) -> Option<&'static OptionMeaning> {
+    if name.contains('-') { TABLE.row(&name.replace('-', "_")) } else { TABLE.row(name) }
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::images::version_key;
-use super::table::{Sourced, Table};
+use super::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("worker-gpu", include_str!("data/worker_gpu.toml"));
+pub(crate) static TABLE: Table = Table::new("worker-gpu", include_str!("data/worker_gpu.toml"));
 
 /// Any row: each has some of the columns.
 #[derive(Clone, Deserialize)]
@@ -20,7 +20,7 @@ struct WorkerGpuRow {
     #[serde(default)]
     gpus: BTreeMap<String, u64>,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// The versions of PyTorch whose libraries the worker can call.
@@ -45,8 +45,8 @@ impl PytorchVersions {
 
 /// Returns the versions of PyTorch that the worker supports on GPUs.
 pub fn pytorch_versions() -> Option<PytorchVersions> {
-    let row: WorkerGpuRow = TABLE.row("pytorch")?;
-    Some(PytorchVersions { least: row.least?, newest: row.newest?, provenance: row.sourced.into() })
+    let row: WorkerGpuRow = TABLE.row("pytorch").cloned()?;
+    Some(PytorchVersions { least: row.least?, newest: row.newest?, provenance: row.provenance })
 }
 
 /// The dimensions of attention heads that the worker supports on GPUs.
@@ -67,14 +67,14 @@ impl HeadDims {
 
 /// Returns the supported dimensions of attention heads.
 pub fn head_dims() -> Option<HeadDims> {
-    let row: WorkerGpuRow = TABLE.row("head-dim")?;
+    let row: WorkerGpuRow = TABLE.row("head-dim").cloned()?;
     Some(HeadDims { multiple: row.multiple?, most: row.most? })
 }
 
 /// Returns on how many GPUs of a type, such as `A100-SXM4-40GB`, a run of the worker was seen; 0 for other
 /// types.
 pub fn most_gpus_seen(gpu: &str) -> u64 {
-    let row: Option<WorkerGpuRow> = TABLE.row("runs");
+    let row: Option<&WorkerGpuRow> = TABLE.row("runs");
     row.and_then(|row| row.gpus.get(gpu).copied()).unwrap_or(0)
 }
 
@@ -92,7 +92,7 @@ mod tests {
         let dims = head_dims().unwrap();
         assert!([8, 64, 80, 128, 256].into_iter().all(|dim| dims.contains(dim)));
         assert!(![0, 4, 100, 264, 512].into_iter().any(|dim| dims.contains(dim)));
-        let runs: WorkerGpuRow = TABLE.row("runs").unwrap();
+        let runs: WorkerGpuRow = TABLE.row("runs").cloned().unwrap();
         let known: Vec<String> = accelerators::all().map(|row| row.name).collect();
         assert!(
             runs.gpus.keys().all(|gpu| known.contains(gpu) && most_gpus_seen(gpu) > 0),

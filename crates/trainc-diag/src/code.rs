@@ -1,7 +1,9 @@
 //! Diagnostic codes: the identity of each kind of problem, with its name, severity, summary and page.
 
 use super::Severity;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 /// The status of a code. Codes are never reused: a removed one remains as a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,8 +261,9 @@ const RENAMED: &str = include_str!("renamed_codes.tsv");
 impl Code {
     /// Returns whether `wanted` is the id (any case), the name or a former name of this code.
     pub fn is_called(&self, wanted: &str) -> bool {
-        let is_former = |line: &str| line.split_once('\t') == Some((wanted, self.id));
-        self.id.eq_ignore_ascii_case(wanted) || self.name == wanted || RENAMED.lines().any(is_former)
+        static FORMER: LazyLock<BTreeSet<(&str, &str)>> =
+            LazyLock::new(|| RENAMED.lines().filter_map(|line| line.split_once('\t')).collect());
+        self.id.eq_ignore_ascii_case(wanted) || self.name == wanted || FORMER.contains(&(wanted, self.id))
     }
 
     /// Returns whether all problems of this code have a trait.

@@ -4,6 +4,7 @@
 //! and column numbers for reports. Independent of KDL and manifests.
 
 use crate::masking::{self, FoundCredential};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 /// The replacement of each character that must not be shown.
@@ -158,6 +159,8 @@ pub struct SourceMap {
     part: u32,
     sources: Vec<Source>,
     absorbed: Vec<SourceMap>,
+    /// The texts of the credentials of all sources, collected when they are first needed.
+    credentials: OnceLock<Arc<[String]>>,
 }
 
 /// The bits of an identifier that count inside a part; the others number up to 16,383 parts.
@@ -171,6 +174,7 @@ impl SourceMap {
 
     /// Adds the sources of another part.
     pub fn absorb(&mut self, mut other: Self) {
+        self.credentials.take();
         self.absorbed.append(&mut other.absorbed);
         self.absorbed.push(other);
     }
@@ -189,6 +193,7 @@ impl SourceMap {
         }
         let name: Arc<str> = name.into();
         let name = if is_file(&name) { name } else { mask_name(&name) };
+        self.credentials.take();
         self.sources.push(Source {
             name,
             text,
@@ -225,6 +230,7 @@ impl SourceMap {
     /// Hides the text of a span, except quotes around it, from all output: a credential that only a rule
     /// recognises. The same text in the name of its source, as of a `--set`, is masked too.
     pub fn hide(&mut self, span: Span) {
+        self.credentials.take();
         let part = span.source.0 >> PART_BITS;
         let map = if part == self.part {
             Some(self)
@@ -241,11 +247,21 @@ impl SourceMap {
         source.hidden.push(one);
     }
 
+    /// Finds the credentials of all sources now, so that threads share the work.
+    pub fn find_credentials(&self) {
+        self.iter().for_each(|(_, source)| _ = source.credentials().next());
+    }
+
     /// Masks the credentials of all sources in a text that is shown, and whatever has the form of one.
     /// Digests, ARNs and addresses stay.
     pub fn mask(&self, text: &str) -> String {
-        let found = self.iter().flat_map(|(_, source)| source.credentials());
-        masking::mask(text, found.flat_map(|one| one.values.iter().map(String::as_str)))
+        let collect = || {
+            let found = self.iter().flat_map(|(_, source)| source.credentials());
+            let all: BTreeSet<&str> = found.flat_map(|one| &one.values).map(String::as_str).collect();
+            all.into_iter().map(str::to_owned).collect()
+        };
+        let values = self.credentials.get_or_init(collect);
+        masking::mask(text, values.iter().map(String::as_str))
     }
 
     /// Masks like [`Self::mask`] in the strings of a JSON document.
@@ -301,6 +317,29 @@ mod tests {
         assert_eq!(&*source.name, "<--set a=\"***\">");
         assert_eq!(map.mask("x geheim y, geheimnis"), "x *** y, geheimnis");
         assert_eq!(map.slice(Span::new(id, 7, 13)), "geheim", "the text itself is unchanged");
+    }
+
+    /// Also after a text was masked with the credentials that were known until then.
+    #[test]
+    fn what_is_added_or_hidden_later_is_masked() {
+        let text = "geheim, verborgen, versteckt";
+        let mut map = SourceMap::default();
+        let own = map.add("a.kdl", "a \"geheim\"\n");
+        assert_eq!(map.mask(text), text);
+        map.hide(Span::new(own, 2, 10));
+        assert_eq!(map.mask(text), "***, verborgen, versteckt");
+        let mut part = SourceMap::with_part_number(1);
+        let (first, second) =
+            (part.add("b.kdl", "b \"verborgen\"\n"), part.add("c.kdl", "c \"versteckt\"\n"));
+        part.hide(Span::new(first, 2, 13));
+        let copy = map.clone();
+        map.absorb(part);
+        assert_eq!(map.mask(text), "***, ***, versteckt");
+        map.hide(Span::new(second, 2, 13));
+        assert_eq!(map.mask(text), "***, ***, ***");
+        assert_eq!(copy.mask(text), "***, verborgen, versteckt", "a copy has its own");
+        map.add("d.kdl", "secret \"KEY\" password=\"hunter2horse\"\n");
+        assert_eq!(map.mask("hunter2horse"), "***");
     }
 
     #[test]

@@ -49,15 +49,14 @@ impl Training {
         });
         for (name, text) in hyperparameters {
             let option = vocabulary::get(name);
-            let is_model = option.as_ref().is_some_and(is_model);
-            let Some(key) =
-                key_of(table, name, option.as_ref(), has_trainer).or(is_model.then(|| name.clone()))
+            let is_model = option.is_some_and(is_model);
+            let Some(key) = key_of(table, name, option, has_trainer).or(is_model.then(|| name.clone()))
             else {
                 continue;
             };
             let same = option.or_else(|| option_of(table, &key));
             document.insert(key, decoded(text));
-            let paths = same.filter(|one| is_model || is_plain(one)).map(|option| option.paths);
+            let paths = same.filter(|one| is_model || is_plain(one)).map(|option| option.paths.clone());
             out.placeholders.extend(paths.map(|paths| (name.clone(), paths)));
         }
         out.read(table, "hyperparameters.json", &Value::Object(document).to_string());
@@ -100,7 +99,7 @@ impl Training {
         let mut named: Vec<String> = Vec::new();
         for setting in &file.settings {
             let Some(written) = files::as_written(&setting.value) else { continue };
-            if vocabulary::get(&setting.key).as_ref().is_some_and(is_model) {
+            if vocabulary::get(&setting.key).is_some_and(is_model) {
                 named.extend(Some(written.as_variable()).filter(|name| models::find(name).is_some()));
             }
             self.read_strategy(&setting.key, &written);
@@ -130,7 +129,7 @@ impl Training {
     fn read_strategy(&mut self, key: &str, written: &Scalar) {
         let option =
             vocabulary::get(key).filter(|option| option.paths.first().is_some_and(|path| path == STRATEGY));
-        let Some(words) = option.and_then(|option| option.words) else { return };
+        let Some(words) = option.and_then(|option| option.words.as_ref()) else { return };
         let text = written.as_variable().to_lowercase();
         if let Some(strategy) = text.split([' ', ',']).find_map(|word| words.get(word)) {
             self.values.insert("parallel/strategy".to_owned(), Scalar::Text(strategy.clone()));
@@ -270,16 +269,16 @@ fn key_of(table: &KeyTable, name: &str, option: Option<&OptionMeaning>, has_trai
     let option = option.filter(|option| option.in_scripts && is_plain(option) && !is_model(option))?;
     let first = option.paths.first()?;
     let is_same = |row: &&KeyRow| {
-        vocabulary::get(&row.key).is_some_and(|other| is_plain(&other) && other.paths.first() == Some(first))
+        vocabulary::get(&row.key).is_some_and(|other| is_plain(other) && other.paths.first() == Some(first))
     };
     table.rows.iter().find(is_same).map(|row| row.key.clone())
 }
 
 /// Returns the option of another key with the same word of the manifest.
-fn option_of(table: &KeyTable, key: &str) -> Option<OptionMeaning> {
+fn option_of(table: &KeyTable, key: &str) -> Option<&'static OptionMeaning> {
     let word = table.find(key)?.word.as_ref()?;
     let others = table.rows.iter().filter(|row| row.word.as_ref() == Some(word));
-    others.filter_map(|row| vocabulary::get(&row.key)).find(is_plain)
+    others.filter_map(|row| vocabulary::get(&row.key)).find(|option| is_plain(option))
 }
 
 /// Returns a hyperparameter as the program reads it.

@@ -55,7 +55,7 @@ impl CpuArchitecture {
 }
 
 /// The source and date of a catalogue row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 pub struct Provenance {
     /// Publication, file or measurement.
     pub source: String,

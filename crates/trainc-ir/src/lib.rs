@@ -46,8 +46,8 @@ pub use plan::*;
 pub use price::{Price, PriceBasis, PriceEstimate, StoragePrice};
 pub use quota_room::QuotaRoom;
 pub use script::{
-    CommandLine, CommandOption, OptionDefault, ParserKind, RequirementsFile, Script, ScriptModule, Takes,
-    Unmodelled,
+    ArgumentPlace, CommandLine, CommandOption, OptionDefault, ParserKind, RequirementsFile, Script,
+    ScriptModule, Takes, Unmodelled,
 };
 pub use source_tree::{SourceFile, SourceTree};
 pub use trainc_language::{

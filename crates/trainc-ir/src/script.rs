@@ -58,6 +58,20 @@ pub struct ScriptModule {
     pub lines: Arc<[usize]>,
     /// What it contains.
     pub module: Arc<Module>,
+    /// Arguments of its calls that are options of the vocabulary.
+    pub known_arguments: Arc<[ArgumentPlace]>,
+}
+
+/// An argument of a call whose keyword is an option of the vocabulary, as
+/// `TrainingArguments(learning_rate=…)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgumentPlace {
+    /// The call, by its number in the module.
+    pub call: usize,
+    /// The argument, by its number in the call.
+    pub argument: usize,
+    /// The name of the option in the vocabulary.
+    pub option: &'static str,
 }
 
 impl ScriptModule {

@@ -1,6 +1,7 @@
 //! The program's files, as packed into the source archive.
 
 use super::digest::sha256_hex;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A file.
@@ -21,6 +22,12 @@ impl SourceFile {
         let bytes = bytes.into();
         let sha256 = sha256_hex(&bytes).into();
         Self { path: path.into(), bytes, executable, sha256 }
+    }
+
+    /// Returns the content as text; bytes that are no UTF-8 are replaced.
+    pub fn text(&self) -> Cow<'_, str> {
+        // The check of valid text is faster than the search for what to replace.
+        str::from_utf8(&self.bytes).map_or_else(|_| String::from_utf8_lossy(&self.bytes), Cow::Borrowed)
     }
 
     /// Returns the SHA-256 of the content in hexadecimal.

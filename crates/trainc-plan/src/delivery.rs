@@ -6,7 +6,8 @@
 
 use crate::planned_values::{PlannedValues, compare};
 use crate::script::known_arguments;
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use trainc_catalog::argument_classes;
 use trainc_catalog::vocabulary::{self, OptionMeaning, Unit};
 use trainc_diag::source::Span;
@@ -42,7 +43,7 @@ struct Offer {
     /// The text with placeholders that gives its value.
     text: Option<Span>,
     /// The options that it means, for a literal.
-    means: Vec<String>,
+    means: Vec<&'static OptionMeaning>,
     value: Scalar,
     /// Whether it is a word of a container's own command line.
     is_word: bool,
@@ -117,6 +118,21 @@ struct Program<'a> {
     aliases: Vec<(String, String)>,
     /// The classes whose fields are options of the program, as far as known.
     classes: Vec<String>,
+    of_options: OnceCell<Vec<OwnDefault<'a>>>,
+    of_constructors: OnceCell<Vec<OwnDefault<'a>>>,
+}
+
+/// A value that the program uses where it gets none.
+struct OwnDefault<'a> {
+    name: &'a str,
+    class: Option<&'a str>,
+    value: Scalar,
+    /// What it means.
+    rows: Vec<&'static OptionMeaning>,
+    is_option: bool,
+    /// Whether it is the type in which weights are loaded.
+    is_type_of_weights: bool,
+    span: Option<Span>,
 }
 
 impl<'a> Program<'a> {
@@ -131,6 +147,8 @@ impl<'a> Program<'a> {
             classes: script
                 .and_then(|script| script.command_line.as_ref())
                 .map_or_else(Vec::new, |line| line.classes.clone()),
+            of_options: OnceCell::new(),
+            of_constructors: OnceCell::new(),
         };
         let takes = plan.job.program.as_ref().and_then(|program| program.takes.value());
         out.classes.extend(takes.cloned());
@@ -143,15 +161,19 @@ impl<'a> Program<'a> {
         out
     }
 
-    /// Returns the options of the vocabulary that a name means.
-    fn meanings(&self, name: &str) -> Vec<String> {
+    /// Returns the options of the vocabulary that a name means, each with its name there.
+    fn named_meanings(&self, name: &str) -> Vec<(String, &'static OptionMeaning)> {
         let plain = name.replace('-', "_").to_lowercase();
         let own = self.aliases.iter().filter(|(alias, _)| alias.to_lowercase() == plain);
-        let mut all: Vec<String> = own.map(|(_, option)| option.clone()).collect();
-        all.extend(self.classes.iter().map(|class| format!("{class}/{plain}")));
-        all.push(plain);
-        all.retain(|name| vocabulary::get(name).is_some());
-        all
+        let own = own.map(|(_, option)| option.clone());
+        let of_classes = self.classes.iter().map(|class| format!("{class}/{plain}"));
+        let all = own.chain(of_classes).chain([plain.clone()]);
+        all.filter_map(|name| vocabulary::get(&name).map(|row| (name, row))).collect()
+    }
+
+    /// Returns the options of the vocabulary that a name means.
+    fn meanings(&self, name: &str) -> Vec<&'static OptionMeaning> {
+        self.named_meanings(name).into_iter().map(|(_, row)| row).collect()
     }
 
     fn add_arguments(&mut self) {
@@ -244,9 +266,8 @@ impl<'a> Program<'a> {
             all.flat_map(|file| file.settings.iter().map(move |one| (file, one))).collect();
         for (file, setting) in settings {
             let Some(value) = trainc_engine::files::as_written(&setting.value) else { continue };
-            let mut means = vec![format!("{}/{}", file.table, setting.key)];
-            means.extend(self.meanings(&setting.key));
-            means.retain(|name| vocabulary::get(name).is_some());
+            let in_table = vocabulary::get(&format!("{}/{}", file.table, setting.key));
+            let means = in_table.into_iter().chain(self.meanings(&setting.key)).collect();
             let (by, name) = (Carrier::File, setting.key.clone());
             self.offers.push(Offer { by, name, text: None, means, value, is_word: false, is_unread: false });
         }
@@ -257,7 +278,8 @@ impl<'a> Program<'a> {
         for known in known_arguments(script) {
             let Some(value) = literal(&known.argument.value) else { continue };
             let name = format!("{}:{}", known.module.path, known.module.line(&known.argument.at));
-            let (by, means) = (Carrier::Literal, vec![known.option]);
+            let means = vocabulary::get(known.option).into_iter().collect();
+            let by = Carrier::Literal;
             self.offers.push(Offer { by, name, text: None, means, value, is_word: false, is_unread: false });
         }
     }
@@ -277,17 +299,13 @@ impl<'a> Program<'a> {
             let placeholders = &self.plan.placeholders;
             let is_value = |text| placeholders.is_value(text, setting.placeholders);
             let uses = |text| placeholders.uses(text, setting.placeholders);
-            let means = offer
-                .means
-                .iter()
-                .filter_map(|name| vocabulary::get(name))
-                .find(|row| setting.is_meant_by(row));
+            let means = offer.means.iter().find(|row| setting.is_meant_by(row));
             let is_named = means.is_some() || offer.is_word;
             let by_text = offer.text.is_some_and(|text| is_value(text) || (is_named && uses(text)));
             // What trainc passes has the value, in the words of the class.
             let by_class = offer.by == Carrier::Vocabulary && means.is_some();
             let compared =
-                means.and_then(|row| compare(values, &row, &offer.value)).and_then(|found| found.is_same);
+                means.and_then(|row| compare(values, row, &offer.value)).and_then(|found| found.is_same);
             let is_it = by_text || by_class || compared == Some(true);
             if is_it && offer.is_unread {
                 unread = Some(WhyAssumed::UnreadVariable { name: offer.name.clone() });
@@ -394,12 +412,11 @@ impl<'a> Program<'a> {
         if !is_frozen || !setting.placeholders.contains(&"train.precision") {
             return None;
         }
-        let is_type = |name: &str| vocabulary::get(name).is_some_and(|row| row.is_type_of_weights);
-        if self.offers.iter().any(|offer| offer.means.iter().any(|name| is_type(name))) {
+        if self.offers.iter().any(|offer| offer.means.iter().any(|row| row.is_type_of_weights)) {
             return None;
         }
-        let is_meant = |option: &CommandOption| is_type(&option.attribute);
-        self.default_of_options(setting, values, is_meant).filter(WhyAssumed::is_other_default)
+        let types = self.defaults_of_options().iter().filter(|default| default.is_type_of_weights);
+        self.first_default(types, setting, values).filter(WhyAssumed::is_other_default)
     }
 
     /// Returns the interval of checkpoints if the program gets none and has a default of its own.
@@ -429,7 +446,6 @@ impl<'a> Program<'a> {
 
     /// Returns the default that the program uses in place of a setting.
     fn default(&self, setting: &Setting, values: &PlannedValues) -> Option<WhyAssumed> {
-        let script = self.plan.script.as_deref()?;
         // An unread file may set it.
         let has_unread_file =
             self.offers.iter().any(|offer| matches!(offer.name.as_str(), "config" | "config_file"))
@@ -438,92 +454,105 @@ impl<'a> Program<'a> {
         if has_unread_file {
             return None;
         }
-        self.default_of_options(setting, values, |_| true)
-            .or_else(|| self.default_of_constructor(script, setting, values))
+        self.first_default(self.defaults_of_options(), setting, values)
+            .or_else(|| self.first_default(self.defaults_of_constructors(), setting, values))
     }
 
-    /// Returns the default of an option of the program that means a setting and is not passed, one that
-    /// differs from the plan first.
-    fn default_of_options(
+    /// Returns the first of these defaults that means a setting, one that differs from the plan before others.
+    fn first_default<'d>(
         &self,
+        defaults: impl IntoIterator<Item = &'d OwnDefault<'a>>,
         setting: &Setting,
         values: &PlannedValues,
-        counts: impl Fn(&CommandOption) -> bool,
-    ) -> Option<WhyAssumed> {
+    ) -> Option<WhyAssumed>
+    where
+        'a: 'd,
+    {
         let script = self.plan.script.as_deref()?;
-        let options = script.command_line.iter().flat_map(|line| &line.options).filter(|one| counts(one));
-        let means = |option: &CommandOption| {
-            let names = option.names.iter().chain([&option.attribute]);
-            let all: BTreeSet<String> = names.flat_map(|name| self.meanings(name)).collect();
-            all.into_iter().filter_map(|name| vocabulary::get(&name)).find(|row| setting.is_meant_by(row))
-        };
-        let is_passed =
-            |option: &CommandOption| self.offers.iter().any(|offer| option.names.contains(&offer.name));
         let mut same = None;
-        for option in options.filter(|option| !is_passed(option)) {
-            let OptionDefault::Value(value) = &option.default else { continue };
-            let Some(row) = means(option).filter(|row| !is_set_otherwise(script, row)) else { continue };
-            let Some(is_same) = same_as_default(values, &row, value) else { continue };
-            let default = WhyAssumed::Default {
-                name: option.names.first().cloned().unwrap_or_default(),
-                class: option.class.clone(),
-                value: value.clone(),
+        for default in defaults {
+            let row = default.rows.iter().copied().find(|row| setting.is_meant_by(row));
+            let Some(row) = row.filter(|row| !is_set_otherwise(script, row)) else { continue };
+            let Some(is_same) = same_as_default(values, row, &default.value) else { continue };
+            let found = WhyAssumed::Default {
+                name: default.name.to_owned(),
+                class: default.class.map(str::to_owned),
+                value: default.value.clone(),
                 is_same,
-                is_option: true,
-                placeholder: placeholder_of(&row, setting),
-                span: option.span,
+                is_option: default.is_option,
+                placeholder: placeholder_of(row, setting),
+                span: default.span,
             };
             if !is_same {
-                return Some(default);
+                return Some(found);
             }
-            same = same.or(Some(default));
+            same = same.or(Some(found));
         }
         same
     }
 
-    /// Returns the default of a library's class that the program itself makes, without this argument.
-    fn default_of_constructor(
-        &self,
-        script: &Script,
-        setting: &Setting,
-        values: &PlannedValues,
-    ) -> Option<WhyAssumed> {
-        let version = |package: &str| version_of(&self.plan.programs, package);
-        let mut same = None;
-        let modules = script.modules.iter();
-        let calls = modules.flat_map(|module| module.module.calls.iter().map(move |call| (module, call)));
-        for (module, call) in calls.filter(|(_, call)| !call.is_open && call.positional().count() < 2) {
-            let class = call.function();
-            if argument_classes::class(class).is_none() || self.classes.iter().any(|parsed| parsed == class) {
-                continue;
-            }
-            for field in argument_classes::fields(class, &version).unwrap_or_default() {
-                let row = vocabulary::of_class(class, field.name)
-                    .filter(|row| row.is_written && setting.is_meant_by(row));
-                let is_default = |row: &OptionMeaning| {
-                    let by_other = row.also_by.iter().any(|other| call.keyword(other).is_some());
-                    call.keyword(field.name).is_none() && !by_other && !is_set_otherwise(script, row)
-                };
-                let Some(row) = row.filter(is_default) else { continue };
-                let is_on = |name: &str| call.keyword(name).is_some();
-                let Some(value) = field.value_if_absent(is_on) else { continue };
-                let Some(is_same) = same_as_default(values, &row, value) else { continue };
-                let default = WhyAssumed::Default {
-                    name: field.name.to_owned(),
-                    class: Some(class.to_owned()),
+    /// Returns the defaults of the program's options that are not passed.
+    fn defaults_of_options(&self) -> &[OwnDefault<'a>] {
+        self.of_options.get_or_init(|| {
+            let lines = self.plan.script.as_deref().and_then(|script| script.command_line.as_ref());
+            let is_passed =
+                |option: &CommandOption| self.offers.iter().any(|offer| option.names.contains(&offer.name));
+            let default = |option: &'a CommandOption| {
+                let OptionDefault::Value(value) = &option.default else { return None };
+                let names = option.names.iter().chain([&option.attribute]);
+                // Each once, in the order of their names.
+                let rows: BTreeMap<String, &OptionMeaning> =
+                    names.flat_map(|name| self.named_meanings(name)).collect();
+                Some(OwnDefault {
+                    name: option.names.first().map_or("", String::as_str),
+                    class: option.class.as_deref(),
                     value: value.clone(),
-                    is_same,
-                    is_option: false,
-                    placeholder: placeholder_of(&row, setting),
-                    span: Some(module.span(&call.at)),
-                };
-                if !is_same {
-                    return Some(default);
+                    rows: rows.into_values().collect(),
+                    is_option: true,
+                    is_type_of_weights: vocabulary::get(&option.attribute)
+                        .is_some_and(|row| row.is_type_of_weights),
+                    span: option.span,
+                })
+            };
+            let options = lines.into_iter().flat_map(|line| &line.options);
+            options.filter(|option| !is_passed(option)).filter_map(default).collect()
+        })
+    }
+
+    /// Returns the defaults of libraries' classes that the program itself makes, of the arguments that it
+    /// does not give.
+    fn defaults_of_constructors(&self) -> &[OwnDefault<'a>] {
+        self.of_constructors.get_or_init(|| {
+            let version = |package: &str| version_of(&self.plan.programs, package);
+            let modules = self.plan.script.iter().flat_map(|script| &script.modules);
+            let calls = modules.flat_map(|module| module.module.calls.iter().map(move |call| (module, call)));
+            let mut out = Vec::new();
+            for (module, call) in calls.filter(|(_, call)| !call.is_open && call.positional().count() < 2) {
+                let class = call.function();
+                let is_library = argument_classes::class(class).is_some();
+                if !is_library || self.classes.iter().any(|parsed| parsed == class) {
+                    continue;
                 }
-                same = same.or(Some(default));
+                let is_given = |name: &str| call.keyword(name).is_some();
+                for field in argument_classes::fields(class, &version).into_iter().flatten() {
+                    let row = vocabulary::of_class(class, field.name).filter(|row| {
+                        let by_other = row.also_by.iter().any(|other| is_given(other));
+                        row.is_written && !is_given(field.name) && !by_other
+                    });
+                    let (Some(row), Some(value)) = (row, field.value_if_absent(is_given)) else { continue };
+                    out.push(OwnDefault {
+                        name: field.name,
+                        class: Some(class),
+                        value: value.clone(),
+                        rows: vec![row],
+                        is_option: false,
+                        is_type_of_weights: false,
+                        span: Some(module.span(&call.at)),
+                    });
+                }
             }
-        }
-        same
+            out
+        })
     }
 }
 
@@ -585,7 +614,7 @@ fn aliases(script: &Script) -> Vec<(String, String)> {
     let mut out = Vec::new();
     for known in known_arguments(script) {
         if let Some(name) = source_name(&known.argument.value, 0) {
-            out.push((name, known.option));
+            out.push((name, known.option.to_owned()));
         }
     }
     out

@@ -55,19 +55,27 @@ pub(crate) fn add_arguments(mut plan: Plan, problems: &mut Problems) -> Plan {
 fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, Scalar)> {
     let values = PlannedValues::new(plan);
     let version = |package: &str| version_of(&plan.programs, package);
-    let mut fields = argument_classes::fields(class, &version).unwrap_or_default();
+    let fields_of = |class: &str| argument_classes::fields(class, &version).unwrap_or_default().iter();
+    let mut fields: Vec<&ArgumentField> = fields_of(class).collect();
     let parses = |name: &str| {
         let line = script.and_then(|script| script.command_line.as_ref());
         line.is_some_and(|line| line.classes.iter().any(|known| known == name))
     };
     if parses(MODEL_CLASS) {
-        fields.extend(argument_classes::fields(MODEL_CLASS, &version).unwrap_or_default());
+        fields.extend(fields_of(MODEL_CLASS));
     }
     let mut out: Vec<(String, Scalar)> = Vec::new();
     let file = plan.file_of(FileReader::Program);
     if let Some(file) = file {
         out.push(("config".to_owned(), Scalar::Text(format!("{CODE_DIRECTORY}/{}", file.packed_as))));
     }
+    let rows: Vec<(&ArgumentField, &OptionMeaning)> = fields
+        .iter()
+        .filter_map(|&field| {
+            let declared_by = if field.class.name == MODEL_CLASS { MODEL_CLASS } else { class };
+            Some((field, vocabulary::of_class(declared_by, field.name)?))
+        })
+        .collect();
     // The library's config, which the Trainer opens.
     let option = plan.engine.and_then(|engine| engine.front.file_option);
     let option = option.filter(|option| fields.iter().any(|field| field.name == *option));
@@ -81,7 +89,7 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
     for setting in all.iter().filter(|setting| !of_file(setting.span)) {
         // The first placeholder that an option of the class carries, and the parts of a value.
         let carried = setting.placeholders.iter().find_map(|path| {
-            let found = options_of(&fields, class, path, &values);
+            let found = options_of(&rows, path, &values);
             (!found.is_empty()).then_some(found)
         });
         out.extend(carried.into_iter().flatten());
@@ -89,12 +97,12 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
     // The micro-batch follows from a global batch, and the other way round.
     if writes_batch && !all.iter().any(|setting| of_file(setting.span) && is_batch(setting)) {
         for path in ["batch.micro", "batch.accumulation"] {
-            out.extend(options_of(&fields, class, path, &values));
+            out.extend(options_of(&rows, path, &values));
         }
     }
     // So does that of evaluations.
     if plan.job.train.evaluate.is_some() {
-        out.extend(options_of(&fields, class, "train.evaluate_micro_batch", &values));
+        out.extend(options_of(&rows, "train.evaluate_micro_batch", &values));
     }
     let mut named: Vec<String> = plan
         .job
@@ -115,8 +123,7 @@ fn arguments(plan: &Plan, class: &str, script: Option<&Script>) -> Vec<(String, 
 
 /// Returns the options of a class that carry a value of the plan.
 fn options_of(
-    fields: &[ArgumentField],
-    class: &str,
+    fields: &[(&ArgumentField, &OptionMeaning)],
     path: &str,
     values: &PlannedValues,
 ) -> Vec<(String, Scalar)> {
@@ -129,12 +136,10 @@ fn options_of(
         _ => &[path],
     };
     let mut out = Vec::new();
-    for field in fields {
-        let declared_by = if field.class.name == MODEL_CLASS { MODEL_CLASS } else { class };
-        let Some(row) = vocabulary::of_class(declared_by, field.name) else { continue };
+    for (field, row) in fields {
         let Some(path) = row.paths.iter().find(|path| paths.contains(&path.as_str())) else { continue };
         let Some(planned) = values.get(path).filter(|_| row.is_written) else { continue };
-        if let Some(value) = value_of(&row, field, fields, &planned) {
+        if let Some(value) = value_of(row, field, fields, &planned) {
             out.push((field.name.to_owned(), value));
         }
     }
@@ -145,7 +150,7 @@ fn options_of(
 fn value_of(
     row: &OptionMeaning,
     field: &ArgumentField,
-    fields: &[ArgumentField],
+    fields: &[(&ArgumentField, &OptionMeaning)],
     planned: &Scalar,
 ) -> Option<Scalar> {
     if let Some(unit) = row.unit {
@@ -154,9 +159,7 @@ fn value_of(
             Unit::Fraction => is_fraction,
             // Newer classes have no option of its own for a fraction.
             Unit::Steps if is_fraction => {
-                let has_ratio = fields.iter().any(|other| {
-                    vocabulary::get(other.name).is_some_and(|other| other.unit == Some(Unit::Fraction))
-                });
+                let has_ratio = fields.iter().any(|(_, other)| other.unit == Some(Unit::Fraction));
                 field.kind == ArgumentKind::Float && !has_ratio
             }
             Unit::Steps => true,

@@ -701,8 +701,7 @@ impl Constants {
                 continue;
             }
             for known in &runs.positions {
-                let square = apart + position.squared_distance(known);
-                if square < least {
+                if let Some(square) = position.square_below(known, apart, least) {
                     least = square;
                     best = Some(NearestRun { setting: *other, position: *known, distance: square.sqrt() });
                 }

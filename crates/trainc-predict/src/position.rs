@@ -91,6 +91,21 @@ impl Position {
         self.differences(other).map(|difference| difference * difference).sum()
     }
 
+    /// Returns the sum of `apart` and [`Self::squared_distance`] if it is below a limit. Most positions of a
+    /// search for the nearest are farther already in the first dimensions.
+    pub fn square_below(&self, other: &Self, apart: f64, limit: f64) -> Option<f64> {
+        let mut sum = 0.0;
+        let mut square = apart;
+        for difference in self.differences(other) {
+            sum += difference * difference;
+            square = apart + sum;
+            if square >= limit {
+                return None;
+            }
+        }
+        (square < limit).then_some(square)
+    }
+
     /// Returns the names of the dimensions along which another position is far, the farthest first.
     pub fn notable_differences(&self, other: &Self) -> Vec<&'static str> {
         let mut found: Vec<(f64, &'static str)> =
@@ -122,6 +137,9 @@ mod tests {
         let wide = at(|numbers| (numbers[1], numbers[2]) = (32_768.0, 8192.0));
         let both = 4.0_f64.ln().powi(2) + 2.0_f64.ln().powi(2);
         assert!((here.squared_distance(&wide) - both).abs() < 1e-12);
+        let square = 0.5 + here.squared_distance(&wide);
+        assert_eq!(here.square_below(&wide, 0.5, both + 0.5 + 1e-9), Some(square));
+        assert_eq!(here.square_below(&wide, 0.5, square), None);
         assert_eq!(here.notable_differences(&wide), ["sequence length", "width per tensor rank"]);
         assert_eq!(here.notable_differences(&here), [] as [&str; 0]);
     }

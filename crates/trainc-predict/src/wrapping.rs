@@ -76,7 +76,7 @@ fn has_word(plan: &Plan, counts: fn(&WordRow) -> bool) -> bool {
         Path::new(path).extension().is_some_and(|extension| extension == "py" || extension == "sh")
     };
     plan.source.iter().flat_map(|tree| &tree.files).filter(|file| is_script(&file.path)).any(|file| {
-        let text = String::from_utf8_lossy(&file.bytes);
+        let text = file.text();
         table().word.iter().any(|row| counts(row) && text.contains(&row.word))
     })
 }

@@ -192,6 +192,10 @@ fn compile_part(
             out.add(file, options, reader);
         }
     }
+    // Every problem that is shown is compared with the credentials of all sources.
+    if out.manifests.iter().any(|manifest| !manifest.compiled.problems.is_empty()) {
+        out.sources.find_credentials();
+    }
     out
 }
 

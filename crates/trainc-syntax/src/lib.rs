@@ -53,15 +53,19 @@ pub fn fix_keeps_value(code: &Code) -> bool {
 /// Returns whether a text is KDL of another program: none of its nodes is one of the language, or resembles
 /// one.
 pub fn is_of_another_program(text: &str) -> bool {
+    let own = || {
+        let roots = cursor::top_level().into_iter().chain(nodes::JOB_CHILDREN.iter().copied());
+        roots.chain([&nodes::ALLOW]).map(|spec| spec.name)
+    };
+    // Most manifests begin with a node of the language, and need no second parse.
+    if first_word(text).is_some_and(|word| own().any(|one| one == word)) {
+        return false;
+    }
     let source = SourceId::default();
     if top_level::detect_json(text, source).or_else(|| top_level::detect_toml(text, source)).is_some() {
         return false;
     }
     let Some(document) = document::parse(source, text, &mut Problems::default()) else { return false };
-    let own = || {
-        let roots = cursor::top_level().into_iter().chain(nodes::JOB_CHILDREN.iter().copied());
-        roots.chain([&nodes::ALLOW]).map(|spec| spec.name)
-    };
     let is_own = |name: &str| {
         own().any(|one| one == name)
             || trainc_diag::text::nearest(name, own()).is_some()
@@ -71,6 +75,12 @@ pub fn is_of_another_program(text: &str) -> bool {
     !document.nodes().is_empty()
         && document.nodes().iter().all(is_foreign)
         && top_level::detect_yaml(&document, source).is_none()
+}
+
+/// Returns the first word of a text that is in no comment of its own line.
+fn first_word(text: &str) -> Option<&str> {
+    let line = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with("//"))?;
+    line.split([' ', '\t', '"', '{', ';']).next()
 }
 
 /// Returns whether the language has a node of this name anywhere in a job.
@@ -110,4 +120,35 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<as
     top_level::limit_errors(&mut found);
     problems.extend(found);
     Some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_another_program;
+
+    #[test]
+    fn a_text_without_a_node_of_the_language_is_of_another_program() {
+        let others = [
+            "vpc \"main\" { cidr \"10.0.0.0/16\" }\n",
+            "config { theme \"dark\" }\n",
+            "git \"https://example.com/a\"\n",
+        ];
+        for text in others {
+            assert!(is_of_another_program(text), "{text}");
+            assert!(!is_of_another_program(&format!("{text}job \"a\" {{ }}\n")), "{text}");
+            // A word in a comment is no node.
+            assert!(is_of_another_program(&format!("// job\n/* job */\n{text}")), "{text}");
+        }
+        for own in [
+            "// A job.\n\njob \"a\"\n",
+            "  job{}\n",
+            "cluster nodes=2\n",
+            "job = 1\n",
+            "{\"job\": 1}\n",
+            "",
+            "job \"unclosed",
+        ] {
+            assert!(!is_of_another_program(own), "{own}");
+        }
+    }
 }

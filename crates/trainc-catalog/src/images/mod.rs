@@ -55,8 +55,8 @@ pub fn cuda_of_uri(uri: &str) -> Option<String> {
 
 /// Returns the CUDA version of the `pytorch-training` GPU container with a PyTorch version, full or short.
 pub fn cuda_of_pytorch(version: &str) -> Option<String> {
-    let row: ImageRow = TABLE.row(&format!("pytorch/{}", full_pytorch(version)))?;
-    cuda::of_tag(&row.full_tag?)
+    let row: &ImageRow = TABLE.row(&format!("pytorch/{}", full_pytorch(version)))?;
+    cuda::of_tag(row.full_tag.as_ref()?)
 }
 
 /// Returns the image of SDK 2.257.7 for the query; for versions that only SDK 3 lists, that of 3.27.0.
@@ -81,7 +81,7 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
     }
     let full = alias(ImageFamily::PyTorch, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
     if let Some(row) = TABLE.row::<ImageRow>(&format!("pytorch/{full}")) {
-        let found = find_python_and_account(query, &row)?;
+        let found = find_python_and_account(query, row)?;
         if processor::family(query.instance) == Some("p2") && version_key(query.pytorch) >= vec![1, 13] {
             return Err(ImageProblem::InstanceDeprecated {
                 instance: query.instance.to_owned(),
@@ -105,7 +105,7 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
         known.extend(versions(ImageFamily::Amzn2023));
         return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
     };
-    let found = find_python_and_account(query, &row)?;
+    let found = find_python_and_account(query, row)?;
     let container = row.container.get(&found.processor).cloned().unwrap_or_default();
     let tag = format!("{}-{container}", row.tag_prefix.as_deref().unwrap_or(&full));
     Ok(found.into_image(query, row, ImageFamily::Amzn2023, tag, full))
@@ -123,7 +123,7 @@ fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let Some(row) = TABLE.row::<ImageRow>(&format!("neuron/{full}")) else {
         return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
     };
-    let found = find_python_and_account(query, &row)?;
+    let found = find_python_and_account(query, row)?;
     let container = row.container.get(&found.processor).cloned().unwrap_or_default();
     let tag = format!("{spelled}-neuron-{}-{container}", found.python.as_deref().unwrap_or_default());
     let image = found.into_image(query, row, ImageFamily::Neuron, tag, full);
@@ -140,7 +140,7 @@ fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
     }
     processor::for_instance(query.instance, &["cpu".to_owned(), "gpu".to_owned()])?;
     let full = alias(ImageFamily::HuggingFace, transformers).unwrap_or_else(|| transformers.to_owned());
-    let rows: Vec<(&str, ImageRow)> = TABLE
+    let rows: Vec<(&str, &ImageRow)> = TABLE
         .keys_under(&format!("huggingface/{full}/"))
         .filter_map(|key| Some((key.split('/').nth(2)?, TABLE.row(key)?)))
         .collect();
@@ -163,7 +163,7 @@ fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
             bases,
         });
     };
-    let found = find_python_and_account(query, &row)?;
+    let found = find_python_and_account(query, row)?;
     let python = found.python.clone().unwrap_or_default();
     let mut tag = format!("{}-transformers{transformers}-{}-{python}", query.pytorch, found.processor);
     if let Some(container) = row.container.get(&found.processor) {
@@ -182,8 +182,8 @@ fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let aliased = alias(ImageFamily::SmpV2, pytorch);
     let library = aliased.is_none() && !known.iter().any(|version| version == pytorch);
     let key = aliased.unwrap_or_else(|| pytorch.to_owned());
-    let row: Option<ImageRow> = TABLE.row(&format!("smp/{key}"));
-    let (Some(row), false) = (&row, library) else {
+    let row: Option<&ImageRow> = TABLE.row(&format!("smp/{key}"));
+    let (Some(row), false) = (row, library) else {
         return Err(ImageProblem::SmpUnknownVersion {
             found: pytorch.to_owned(),
             known,
@@ -204,7 +204,7 @@ fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let dotted = format!("{pytorch}.");
     let full = known.iter().find(|version| *version == pytorch || version.starts_with(&dotted));
     let full = full.cloned().unwrap_or_else(|| pytorch.to_owned());
-    Ok(found.into_image(query, row.clone(), ImageFamily::SmpV2, tag, full))
+    Ok(found.into_image(query, row, ImageFamily::SmpV2, tag, full))
 }
 
 /// Region, Python and processor, in the order in which the SDK checks them.
@@ -230,12 +230,12 @@ fn find_python(asked: Option<&str>, known: &[String]) -> Result<Option<String>, 
 
 /// Returns the account that keeps the images of a registry in a region, and the region.
 fn find_account(region: &str, registry: &str) -> Result<(String, regions::Region), ImageProblem> {
-    let mut accounts = accounts(registry);
-    match (accounts.remove(region), regions::get(region)) {
-        (Some(account), Some(region)) => Ok((account, region)),
+    let accounts = accounts(registry);
+    match (accounts.and_then(|all| all.get(region)), regions::get(region)) {
+        (Some(account), Some(region)) => Ok((account.clone(), region)),
         _ => Err(ImageProblem::RegionWithoutImage {
             region: region.to_owned(),
-            known: accounts.into_keys().collect(),
+            known: accounts.into_iter().flat_map(|all| all.keys()).cloned().collect(),
         }),
     }
 }
@@ -251,7 +251,7 @@ impl Found {
     fn into_image(
         self,
         query: &ImageQuery,
-        row: ImageRow,
+        row: &ImageRow,
         family: ImageFamily,
         tag: String,
         pytorch: String,
@@ -260,19 +260,19 @@ impl Found {
         Image {
             uri: format!("{account}.dkr.ecr.{}.{dns_suffix}/{}:{tag}", query.region, row.repository),
             account,
-            repository: row.repository,
+            repository: row.repository.clone(),
             tag,
             family,
             pytorch_full_version: pytorch,
             transformers_full_version: None,
             python,
-            full_tag: row.full_tag.filter(|_| processor == "gpu"),
+            full_tag: row.full_tag.clone().filter(|_| processor == "gpu"),
             processor,
             version_substituted: false,
-            sdk: row.sdk,
-            patch_window: row.patch_window,
-            note: row.note,
-            provenance: row.sourced.into(),
+            sdk: row.sdk.clone(),
+            patch_window: row.patch_window.clone(),
+            note: row.note.clone(),
+            provenance: row.provenance.clone(),
         }
     }
 }

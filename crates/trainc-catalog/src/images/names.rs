@@ -11,7 +11,7 @@ use crate::cuda;
 use crate::table::Table;
 use trainc_ir::hardware::CpuArchitecture;
 
-pub(crate) const NAMES: Table = Table::new("image-names", include_str!("../data/image_names.toml"));
+pub(crate) static NAMES: Table = Table::new("image-names", include_str!("../data/image_names.toml"));
 
 #[derive(Clone, Deserialize)]
 struct NameRow {
@@ -33,7 +33,7 @@ pub struct NamePart {
 }
 
 /// Returns the parts of an image's name that say something of one kind.
-fn parts(uri: &ImageUri, of: impl Fn(NameRow) -> Option<String>) -> Vec<NamePart> {
+fn parts(uri: &ImageUri, of: impl Fn(&NameRow) -> Option<String>) -> Vec<NamePart> {
     let words = uri
         .repository
         .split(['-', '/', '_'])
@@ -55,19 +55,19 @@ fn parts(uri: &ImageUri, of: impl Fn(NameRow) -> Option<String>) -> Vec<NamePart
 
 /// Returns the processor in the name of an image, if exactly one is there: `gpu`, `cu121`, `cpu`, `neuronx`.
 pub fn processor_in_name(uri: &ImageUri) -> Option<NamePart> {
-    let named = parts(uri, |row| row.processor);
+    let named = parts(uri, |row| row.processor.clone());
     let first = named.first()?;
     named.iter().all(|other| other.says == first.says).then(|| first.clone())
 }
 
 /// Returns the part of the name that says that the image is for something else than training.
 pub fn purpose_in_name(uri: &ImageUri) -> Option<NamePart> {
-    parts(uri, |row| row.purpose).into_iter().next()
+    parts(uri, |row| row.purpose.clone()).into_iter().next()
 }
 
 /// Returns the part of the name that says what the image lacks.
 pub fn lack_in_name(uri: &ImageUri) -> Option<NamePart> {
-    parts(uri, |row| row.lacks).into_iter().next()
+    parts(uri, |row| row.lacks.clone()).into_iter().next()
 }
 
 /// Returns whether the name says that the image has the libraries of EFA.
@@ -85,7 +85,7 @@ pub fn cpu_of(uri: &ImageUri) -> Option<(CpuArchitecture, bool)> {
         // An image for several architectures names them all.
         return named.iter().all(|other| other.says == first.says).then_some((cpu, is_aws));
     }
-    let row: NameRow = NAMES.row("registry/aws")?;
+    let row: &NameRow = NAMES.row("registry/aws")?;
     row.cpu.filter(|_| is_aws).map(|cpu| (cpu, true))
 }
 
@@ -97,12 +97,18 @@ pub fn processor_of_instance(instance: &str) -> Option<&'static str> {
 
 /// Returns whether an account has a registry of AWS.
 pub fn is_registry_account(account: &str) -> bool {
-    !regions_of_account(account).is_empty()
+    // Most jobs have an image of one registry: only rows with its number are parsed.
+    let may_have = |key: &&str| REGISTRIES.row_text(key).is_some_and(|row| row.contains(account));
+    REGISTRIES
+        .keys()
+        .filter(may_have)
+        .filter_map(accounts)
+        .any(|registry| registry.values().any(|known| known == account))
 }
 
 /// Returns the repositories of the Deep Learning Containers for training.
 pub fn repositories() -> Vec<String> {
-    let all = TABLE.keys().filter_map(|key| TABLE.row::<ImageRow>(key)).map(|row| row.repository);
+    let all = TABLE.rows::<ImageRow>().map(|(_, row)| row.repository.clone());
     all.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -115,8 +121,8 @@ pub fn has_repository(name: &str) -> bool {
 pub fn regions_of_account(account: &str) -> Vec<String> {
     static REGIONS: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| {
         let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (region, account) in REGISTRIES.keys().flat_map(accounts) {
-            out.entry(account).or_default().insert(region);
+        for (region, account) in REGISTRIES.keys().filter_map(accounts).flatten() {
+            out.entry(account.clone()).or_default().insert(region.clone());
         }
         out
     });
@@ -132,16 +138,17 @@ pub fn is_misplaced(uri: &ImageUri) -> bool {
 
 /// Returns the accounts that have a repository of training images in a region.
 pub fn accounts_of_repository(repository: &str, region: &str) -> BTreeSet<String> {
-    let rows = TABLE.keys().filter_map(|key| TABLE.row::<ImageRow>(key));
-    let registries: BTreeSet<String> =
-        rows.filter(|row| row.repository == repository).map(|row| row.registry).collect();
-    registries.iter().filter_map(|registry| accounts(registry).remove(region)).collect()
+    let rows = TABLE.rows::<ImageRow>();
+    let of = rows.filter(|(_, row)| row.repository == repository);
+    let registries: BTreeSet<&str> = of.map(|(_, row)| row.registry.as_str()).collect();
+    registries.iter().filter_map(|registry| accounts(registry)?.get(region).cloned()).collect()
 }
 
 /// Returns the account of another region whose registry has the same images as that of an account.
 pub fn account_for(account: &str, region: &str) -> Option<String> {
-    let rows = REGISTRIES.keys().map(accounts).filter(|row| row.values().any(|other| other == account));
-    let found: BTreeSet<String> = rows.filter_map(|mut row| row.remove(region)).collect();
+    let rows =
+        REGISTRIES.keys().filter_map(accounts).filter(|row| row.values().any(|other| other == account));
+    let found: BTreeSet<String> = rows.filter_map(|row| row.get(region).cloned()).collect();
     let mut found = found.into_iter();
     let only = found.next()?;
     found.next().is_none().then_some(only)

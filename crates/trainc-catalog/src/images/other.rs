@@ -7,10 +7,11 @@ use super::rows::{accounts, version_key};
 use super::uri::ImageUri;
 use super::{Image, ImageFamily, ImageProblem, find_account, find_python};
 use crate::regions;
-use crate::table::{Sourced, Table};
+use crate::table::Table;
+use trainc_ir::hardware::Provenance;
 use trainc_ir::job::ImageRequest;
 
-pub(crate) const TABLE: Table = Table::new("other-images", include_str!("../data/other_images.toml"));
+pub(crate) static TABLE: Table = Table::new("other-images", include_str!("../data/other_images.toml"));
 
 #[derive(Debug, Clone, Deserialize)]
 struct OtherRow {
@@ -25,7 +26,7 @@ struct OtherRow {
     algorithm: bool,
     registry: String,
     #[serde(flatten)]
-    sourced: Sourced,
+    provenance: Provenance,
 }
 
 /// A query for an image of one of these families.
@@ -87,7 +88,8 @@ pub fn family_of(uri: &ImageUri) -> Option<String> {
     let found = TABLE.keys().find(|key| {
         TABLE.row::<OtherRow>(key).is_some_and(|row| {
             row.repository == uri.repository
-                && accounts(&row.registry).values().any(|account| *account == uri.account)
+                && accounts(&row.registry)
+                    .is_some_and(|all| all.values().any(|account| *account == uri.account))
         })
     })?;
     found.split('/').next().map(str::to_owned)
@@ -98,12 +100,12 @@ const DEBUGGER_REGISTRY: &str = "r23";
 
 /// Returns the image that evaluates built-in rules of SageMaker Debugger in a region.
 pub(crate) fn debugger_image(region: &str) -> Option<String> {
-    let account = accounts(DEBUGGER_REGISTRY).remove(region)?;
+    let account = accounts(DEBUGGER_REGISTRY)?.get(region)?;
     let suffix = regions::get(region)?.dns_suffix;
     Some(format!("{account}.dkr.ecr.{region}.{suffix}/sagemaker-debugger-rules:latest"))
 }
 
-fn rows(family: &str) -> Vec<(String, OtherRow)> {
+fn rows(family: &str) -> Vec<(String, &'static OtherRow)> {
     TABLE
         .keys_under(&format!("{family}/"))
         .filter_map(|key| Some((key.split('/').nth(1)?.to_owned(), TABLE.row(key)?)))
@@ -140,7 +142,7 @@ pub fn resolve_other(query: &OtherQuery) -> Result<Image, ImageProblem> {
     Ok(Image {
         uri: format!("{account}.dkr.ecr.{}.{}/{}:{tag}", query.region, region.dns_suffix, row.repository),
         account,
-        repository: row.repository,
+        repository: row.repository.clone(),
         tag,
         family: ImageFamily::Other,
         pytorch_full_version: full,
@@ -152,7 +154,7 @@ pub fn resolve_other(query: &OtherQuery) -> Result<Image, ImageProblem> {
         patch_window: None,
         full_tag: None,
         note: None,
-        provenance: row.sourced.into(),
+        provenance: row.provenance.clone(),
     })
 }
 

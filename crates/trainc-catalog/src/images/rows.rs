@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::memo::Memo;
-use crate::table::{Sourced, Table};
+use crate::table::Table;
 use trainc_ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("images", include_str!("../data/images.toml"));
-pub(crate) const ALIASES: Table = Table::new("image-aliases", include_str!("../data/image_aliases.toml"));
-pub(crate) const REGISTRIES: Table = Table::new("registries", include_str!("../data/registries.toml"));
+pub(crate) static TABLE: Table = Table::new("images", include_str!("../data/images.toml"));
+pub(crate) static ALIASES: Table = Table::new("image-aliases", include_str!("../data/image_aliases.toml"));
+pub(crate) static REGISTRIES: Table = Table::new("registries", include_str!("../data/registries.toml"));
 
 /// The SDK table of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,27 +66,27 @@ pub(crate) struct ImageRow {
     pub(crate) tag_prefix: Option<String>,
     pub(crate) note: Option<String>,
     #[serde(flatten)]
-    pub(crate) sourced: Sourced,
+    pub(crate) provenance: Provenance,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct AliasRow {
     aliases: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct RegistryRow {
     accounts: BTreeMap<String, String>,
 }
 
 /// Returns the version for an alias.
 pub(crate) fn alias(family: ImageFamily, spelled: &str) -> Option<String> {
-    ALIASES.row::<AliasRow>(family.as_str())?.aliases.remove(spelled)
+    ALIASES.row::<AliasRow>(family.as_str())?.aliases.get(spelled).cloned()
 }
 
-/// Returns the accounts of a set of regions.
-pub(crate) fn accounts(registry: &str) -> BTreeMap<String, String> {
-    REGISTRIES.row::<RegistryRow>(registry).map(|row| row.accounts).unwrap_or_default()
+/// Returns the accounts of a set of regions, by region.
+pub(crate) fn accounts(registry: &str) -> Option<&'static BTreeMap<String, String>> {
+    REGISTRIES.row::<RegistryRow>(registry).map(|row| &row.accounts)
 }
 
 /// Returns the versions of a family (of transformers for HuggingFace), oldest first, each once.
@@ -184,7 +184,7 @@ fn parse_listed_image(key: &str) -> Option<ListedImage> {
         | ImageFamily::Neuron
         | ImageFamily::Other => (first, None),
     };
-    let row: ImageRow = TABLE.row(key)?;
+    let row: ImageRow = TABLE.row(key).cloned()?;
     let tags = [row.full_tag.as_ref(), row.container.get("gpu")];
     let cuda = tags.into_iter().flatten().find_map(|tag| crate::cuda::of_tag(tag));
     Some(ListedImage {
@@ -198,8 +198,8 @@ fn parse_listed_image(key: &str) -> Option<ListedImage> {
         sdk: row.sdk,
         patch_window: row.patch_window,
         full_tag: row.full_tag,
-        regions: accounts(&row.registry).into_keys().collect(),
-        provenance: row.sourced.into(),
+        regions: accounts(&row.registry).into_iter().flat_map(BTreeMap::keys).cloned().collect(),
+        provenance: row.provenance,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::table::Table;
 pub use pattern::Pattern;
 pub use validate::{Violation, ViolationKind, validate};
 
-pub(crate) const ENUMS: Table = Table::new("enums", include_str!("../data/enums.toml"));
+pub(crate) static ENUMS: Table = Table::new("enums", include_str!("../data/enums.toml"));
 
 macro_rules! operations {
     ($($name:literal),* $(,)?) => {
@@ -161,12 +161,11 @@ pub fn member_at_path(operation_name: &str, path: &str) -> Option<&'static Shape
 
 /// Returns the values of an enumeration: `TrainingInstanceType`, `SecondaryStatus`, `fsx.StorageType`.
 pub fn enum_values(name: &str) -> &'static [String] {
-    #[derive(Clone, Deserialize)]
+    #[derive(Deserialize)]
     struct EnumRow {
         values: Vec<String>,
     }
-    static MEMO: Memo<String, &'static [String]> = Memo::new();
-    MEMO.get(name.to_owned(), |name| ENUMS.row::<EnumRow>(name).map_or(&[], |row| row.values.leak()))
+    ENUMS.row::<EnumRow>(name).map_or(&[], |row| &row.values)
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(crate) enum Source {
 
 impl Literal {
     /// Returns what the option means.
-    pub(crate) fn meaning(&self) -> Option<OptionMeaning> {
+    pub(crate) fn meaning(&self) -> Option<&'static OptionMeaning> {
         match &self.source {
             Source::File { table, .. } => vocabulary::of_class(table, &self.name),
             Source::Hyperparameter | Source::Variable(_) | Source::Word | Source::Script(..) => {
@@ -165,18 +165,18 @@ fn in_script(context: &Context) -> Vec<Literal> {
     let plan = context.plan;
     let (Some(program), Some(script)) = (&plan.job.program, &plan.script) else { return Vec::new() };
     let Some(entry) = program.entry.val() else { return Vec::new() };
-    let mut found: BTreeMap<String, Option<Literal>> = BTreeMap::new();
+    let mut found: BTreeMap<&str, Option<Literal>> = BTreeMap::new();
     for known in known_arguments(script) {
         let Some(value) = literal(&known.argument.value) else { continue };
         let place = format!("{}:{}", known.module.path, known.module.line(&known.argument.at));
         let one = Literal {
-            name: known.option.clone(),
+            name: known.option.to_owned(),
             value,
             span: entry.span_or(program.span),
             subject: entry.span_or(program.span),
             source: Source::Script(place, known.module.span(&known.argument.at)),
         };
-        match found.get_mut(&known.option) {
+        match found.get_mut(known.option) {
             Some(other) if other.as_ref().is_some_and(|other| other.value != one.value) => *other = None,
             Some(_) => {}
             None => {

@@ -107,7 +107,7 @@ fn source_contains(plan: &Plan, words: &[&str]) -> bool {
         Path::new(path).extension().is_some_and(|extension| extension == "py" || extension == "sh")
     };
     plan.source.iter().flat_map(|tree| &tree.files).filter(|file| is_script(&file.path)).any(|file| {
-        let text = String::from_utf8_lossy(&file.bytes);
+        let text = file.text();
         words.iter().any(|word| text.contains(word))
     })
 }

@@ -68,7 +68,7 @@ fn check_offline(plan: &Plan, problems: &mut Problems) {
 /// Counts the packages that pip downloads for `requirements.txt`.
 fn count_packages(plan: &Plan) -> usize {
     let Some(file) = plan.source.as_ref().and_then(|tree| tree.get("requirements.txt")) else { return 0 };
-    let content = String::from_utf8_lossy(&file.bytes);
+    let content = file.text();
     if content.contains("--no-index") {
         return 0;
     }

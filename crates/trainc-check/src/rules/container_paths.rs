@@ -204,7 +204,7 @@ fn is_input_directory(rest: &str) -> bool {
 fn check_entry(context: &Context, program: &Program, channels: &[&str], problems: &mut Problems) {
     let Some(entry) = program.entry.val().filter(|entry| is_python(&entry.value)) else { return };
     let Some(file) = context.plan.source.as_ref().and_then(|tree| tree.get(&entry.value)) else { return };
-    let script = String::from_utf8_lossy(&file.bytes);
+    let script = file.text();
     let used = uses(&script);
     let is_known = used.iter().any(|used| channels.iter().any(|name| used.is_of(name)));
     let Some(first) = used.first().filter(|_| !is_known && !channels.is_empty()) else { return };

@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Returns whether the file is a certificate or public key, which share file extensions with private keys.
 fn is_public_key(file: &SourceFile) -> bool {
-    let text = String::from_utf8_lossy(&file.bytes);
+    let text = file.text();
     let has = |words: &str| text.contains(words);
     (has("-----BEGIN CERTIFICATE-----") || has("PUBLIC KEY-----")) && !has("PRIVATE KEY-----")
 }

@@ -117,7 +117,7 @@ fn download(plan: &Plan, program: &Program, module: &ScriptModule, call: &Call) 
             .keyword("mode")
             .is_some_and(|mode| !matches!(&mode.value, Expr::Text(word) if word == "online"));
         return (!is_off && !is_local).then_some(Download {
-            what: service.name,
+            what: service.name.clone(),
             in_manifest: None,
             in_script,
             is_hub: false,

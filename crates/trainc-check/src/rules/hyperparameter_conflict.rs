@@ -37,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if literal.value.truth() == Some(false) && row.paths.iter().any(by_file) {
             continue;
         }
-        let compared = compare(&values, &row, &literal.value);
+        let compared = compare(&values, row, &literal.value);
         if let Some(found) = compared.filter(trainc_plan::planned_values::Comparison::is_conflict) {
             let (path, planned) = (found.path, found.planned.python());
             let is_hyperparameter = matches!(literal.source, Source::Hyperparameter | Source::Variable(_));
@@ -57,8 +57,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .note("memory, time and cost are predicted for the plan's value")
                 .subject(literal.subject),
             );
-        } else if let Some(diagnostic) = other_engine(plan, &row, literal)
-            .or_else(|| other_unit(&values, plan, &row, literal, &literals))
+        } else if let Some(diagnostic) = other_engine(plan, row, literal)
+            .or_else(|| other_unit(&values, plan, row, literal, &literals))
         {
             problems.push(diagnostic.subject(literal.subject));
         } else if let (Some(limit), Some(written)) = (&row.at_most, literal.value.number())

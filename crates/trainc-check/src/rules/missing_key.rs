@@ -8,7 +8,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Plan, Program, Scalar};
+use trainc_ir::{Hyperparameter, Plan, Program, Scalar};
 
 declare_code!(
     T0598, "missing-key", Warning,
@@ -34,12 +34,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     check_model(plan, program, problems);
+    let options = options(program);
     for service in integrations::all() {
-        check_address(program, &service, problems);
-        if let Some((what, span)) = sign(program, &service)
-            && !has_key(program, &service)
+        check_address(program, service, problems);
+        if let Some((what, span)) = sign(program, &options, service)
+            && !has_key(program, service)
         {
-            problems.push(missing(&format!("{what} uses {}", service.name), span, &service));
+            problems.push(missing(&format!("{what} uses {}", service.name), span, service));
         }
     }
 }
@@ -48,7 +49,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn check_model(plan: &Plan, program: &Program, problems: &mut Problems) {
     let Some(model) = &plan.job.model else { return };
     let Some(hub) = integrations::get(HUB) else { return };
-    if has_key(program, &hub) || plan.engine.is_some_and(|engine| !engine.front.loads_from_hub) {
+    if has_key(program, hub) || plan.engine.is_some_and(|engine| !engine.front.loads_from_hub) {
         return;
     }
     let (name, span) = match model.name.val() {
@@ -62,7 +63,7 @@ fn check_model(plan: &Plan, program: &Program, problems: &mut Problems) {
     let is_local = texts(program).any(|(name, text, _)| name.contains("model") && text.starts_with('/') && !text.starts_with("/opt/ml/model"));
     if !is_copied && !is_local {
         problems.push(
-            missing(&format!("`{}` is gated: the Hub delivers its files", row.name), span, &hub)
+            missing(&format!("`{}` is gated: the Hub delivers its files", row.name), span, hub)
                 .note(format!("its licence has to be accepted on the Hub ({}, {})", row.source, row.date)),
         );
     }
@@ -94,8 +95,36 @@ fn missing(what: &str, span: Span, service: &Integration) -> Diagnostic {
         .note(format!("accepted: {}", text::backtick_list(&service.keys, "or")))
 }
 
+/// An option that the program gets.
+struct GivenOption<'a> {
+    /// Its name as written.
+    written: &'a str,
+    /// Its name with `_` for `-`.
+    name: String,
+    /// Its value in lowercase.
+    text: String,
+    /// Whether it says no.
+    is_off: bool,
+    span: Span,
+}
+
+/// Returns the options that the program gets.
+fn options<'a>(program: &'a Program) -> Vec<GivenOption<'a>> {
+    let option = |h: &'a Hyperparameter| {
+        let val = h.value.val()?;
+        Some(GivenOption {
+            written: &h.name,
+            name: h.name.replace('-', "_"),
+            text: val.value.python().to_lowercase(),
+            is_off: val.value.truth() == Some(false),
+            span: val.span_or(h.name_span),
+        })
+    };
+    program.hyperparameters.iter().filter_map(option).collect()
+}
+
 /// Returns what says that the program uses a service, with its place.
-fn sign(program: &Program, service: &Integration) -> Option<(String, Span)> {
+fn sign(program: &Program, options: &[GivenOption], service: &Integration) -> Option<(String, Span)> {
     let is_off = program.environment.iter().any(|pair| {
         pair.key == service.switch
             && pair.value.value().is_some_and(|value| service.off.contains(&value.to_lowercase()))
@@ -103,17 +132,12 @@ fn sign(program: &Program, service: &Integration) -> Option<(String, Span)> {
     if is_off {
         return None;
     }
-    for h in &program.hyperparameters {
-        let Some(val) = h.value.val() else { continue };
-        let name = h.name.replace('-', "_");
-        let text = val.value.python().to_lowercase();
-        let span = val.span_or(h.name_span);
+    for GivenOption { written, name, text, is_off, span } in options {
         if name == REPORT_TO && text.split([',', ' ', '"', '\'', '[', ']']).any(|word| service.report_to.iter().any(|to| to == word)) {
-            return Some((format!("`{REPORT_TO} {text}`"), span));
+            return Some((format!("`{REPORT_TO} {text}`"), *span));
         }
-        let is_on = val.value.truth() != Some(false) && !text.is_empty();
-        if is_on && service.options.contains(&name) {
-            return Some((format!("`{}`", h.name), span));
+        if !is_off && !text.is_empty() && service.options.contains(name) {
+            return Some((format!("`{written}`"), *span));
         }
     }
     program.environment.iter().find(|pair| service.variables.contains(&pair.key)).map(|pair| {

@@ -311,7 +311,7 @@ fn check_flash(plan: &Plan, problems: &mut Problems) {
     }
     let installs_flash = |tree: &trainc_ir::SourceTree| {
         tree.get("requirements.txt").is_some_and(|file| {
-            let text = String::from_utf8_lossy(&file.bytes);
+            let text = file.text();
             ["flash-attn", "flash_attn", "xformers"].iter().any(|name| text.contains(name))
         })
     };

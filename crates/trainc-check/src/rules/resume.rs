@@ -65,7 +65,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn is_named(plan: &Plan, program: &Program, local: &str) -> bool {
     let all = plan.source.iter().chain(&plan.dependencies).flat_map(|tree| &tree.files);
     let in_files = all.into_iter().any(|file| {
-        let text = String::from_utf8_lossy(&file.bytes);
+        let text = file.text();
         text.contains(local) || text.contains("SM_CHECKPOINT")
     });
     in_files
@@ -81,7 +81,7 @@ fn is_named(plan: &Plan, program: &Program, local: &str) -> bool {
 fn check_loads(plan: &Plan, (checkpoint, spot): (&Checkpoint, &Spot), local: &str, problems: &mut Problems) {
     let is_read = |script: &&std::sync::Arc<Script>| script.is_whole && !script.starts_programs();
     let Some(script) = plan.script.as_ref().filter(is_read) else { return };
-    let mut writes: Option<(&ScriptModule, &Call, CheckpointCall)> = None;
+    let mut writes: Option<(&ScriptModule, &Call, &CheckpointCall)> = None;
     for module in &script.modules {
         let mut attributes = module.module.attributes.iter();
         if attributes.any(|attribute| has_word(&attribute.name, RESUMES)) {
@@ -95,7 +95,7 @@ fn check_loads(plan: &Plan, (checkpoint, spot): (&Checkpoint, &Spot), local: &st
             let full = module.module.full_name(&call.name);
             let row = checkpoint_calls::get(call.function(), &full, |package| script.imports(package));
             let is_own = script.modules.iter().any(|one| declares(one, call.function()));
-            let may_load = resumes(call, row.as_ref())
+            let may_load = resumes(call, row)
                 // A class of the program itself is read as well.
                 || (row.is_none() && !is_own && loads(plan, module, call, local));
             if may_load {
@@ -109,7 +109,7 @@ fn check_loads(plan: &Plan, (checkpoint, spot): (&Checkpoint, &Spot), local: &st
                 let mut known = texts(call).peekable();
                 known.peek().is_some() && !known.any(|text| text.contains(local))
             };
-            let is_write = |row: &CheckpointCall| match row.kind {
+            let is_write = |row: &&CheckpointCall| match row.kind {
                 CheckpointCallKind::Other => false,
                 CheckpointCallKind::Writes => !is_elsewhere(),
                 CheckpointCallKind::Trains => true,

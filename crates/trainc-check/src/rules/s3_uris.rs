@@ -181,7 +181,7 @@ fn first_fault(uri: &str) -> Option<Fault> {
     Some(Fault {
         why: format!("has an invalid bucket name `{bucket}`, {why}"),
         instead,
-        note: limits::get("s3.bucket-name").map(|limit| limit.provenance.source),
+        note: limits::get("s3.bucket-name").map(|limit| limit.provenance.source.clone()),
     })
 }
 

@@ -223,7 +223,7 @@ impl Reader<'_> {
             return;
         };
         for field in fields {
-            self.add(option_of_library(&field, name));
+            self.add(option_of_library(field, name));
         }
     }
 

@@ -12,8 +12,8 @@ use trainc_catalog::{engine_files, script_calls};
 use trainc_diag::source::{SourceMap, Span};
 use trainc_ir::payload::CODE_DIRECTORY;
 use trainc_ir::{
-    FileReader, ForeignFile, ParserKind, Plan, ProgramVersion, Scalar, Script, ScriptModule, SourceFile,
-    SourceTree,
+    ArgumentPlace, FileReader, ForeignFile, ParserKind, Plan, ProgramVersion, Scalar, Script, ScriptModule,
+    SourceFile, SourceTree,
 };
 use trainc_python::{Argument, Call, Import, Module};
 
@@ -21,7 +21,7 @@ use trainc_python::{Argument, Call, Import, Module};
 pub(crate) const MAX_MODULES: usize = 64;
 
 /// Modules by the digest of their text: the jobs of a repository share scripts.
-static MODULES: Memo<String, Arc<Module>> = Memo::new();
+static MODULES: Memo<String, (Arc<Module>, Arc<[ArgumentPlace]>)> = Memo::new();
 
 /// Reads a program. `directory` is the displayed path of its source. Returns `None` if the entry point is not
 /// a Python file of the source.
@@ -39,7 +39,7 @@ pub(crate) fn read(
     // The directory of the entry point is the first in which Python looks for a module.
     let first = file.path.rsplit_once('/').map_or("", |(directory, _)| directory);
     while let Some(file) = waiting.pop() {
-        let module = module(file);
+        let (module, known_arguments) = module(file);
         out.is_whole &= module.is_whole;
         for import in &module.imports {
             for path in paths_of(import, &file.path, first) {
@@ -55,11 +55,11 @@ pub(crate) fn read(
             }
         }
         let name = paths::join_directory(directory, &file.path);
-        let text = String::from_utf8_lossy(&file.bytes);
+        let text = file.text();
         let ends = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
         let source = sources.add_once(&name, &text);
-        out.modules.push(ScriptModule { path: file.path.clone(), source, lines, module });
+        out.modules.push(ScriptModule { path: file.path.clone(), source, lines, module, known_arguments });
     }
     out.command_line = command_line::read(&out, programs);
     Some(Arc::new(out))
@@ -85,7 +85,7 @@ pub(crate) fn named_files(plan: &Plan, sources: &mut SourceMap) -> Vec<ForeignFi
     }
     if plan.file_of(FileReader::Engine).is_none() && plan.written_file().is_none() {
         let in_call = || {
-            let known = known_arguments(script).into_iter().find(|known| known.option == "deepspeed")?;
+            let known = known_arguments(script).find(|known| known.option == "deepspeed")?;
             match &known.argument.value {
                 trainc_python::Expr::Text(path) => Some(path.clone()),
                 _ => None,
@@ -150,26 +150,21 @@ pub struct KnownArgument<'a> {
     pub module: &'a ScriptModule,
     /// The call.
     pub call: &'a Call,
-    /// The option.
-    pub option: String,
+    /// The name of the option in the vocabulary.
+    pub option: &'static str,
     /// The argument.
     pub argument: &'a Argument,
 }
 
 /// Returns the arguments of known calls in a program, as `TrainingArguments(learning_rate=…)`.
-pub fn known_arguments(script: &Script) -> Vec<KnownArgument<'_>> {
-    let mut out = Vec::new();
-    for module in &script.modules {
-        for call in module.module.calls.iter().filter(|call| script_calls::is_known(call.function())) {
-            let keywords =
-                call.arguments.iter().filter_map(|argument| Some((argument.keyword.as_ref()?, argument)));
-            out.extend(keywords.filter_map(|(keyword, argument)| {
-                let option = script_calls::option_of(call.function(), keyword)?;
-                Some(KnownArgument { module, call, option, argument })
-            }));
-        }
-    }
-    out
+pub fn known_arguments(script: &Script) -> impl Iterator<Item = KnownArgument<'_>> {
+    script.modules.iter().flat_map(|module| {
+        module.known_arguments.iter().filter_map(move |known| {
+            let call = module.module.calls.get(known.call)?;
+            let argument = call.arguments.get(known.argument)?;
+            Some(KnownArgument { module, call, option: known.option, argument })
+        })
+    })
 }
 
 /// Returns whether a path is that of a Python module.
@@ -178,9 +173,24 @@ fn is_python(path: &str) -> bool {
 }
 
 /// Reads a module once for each content.
-fn module(file: &SourceFile) -> Arc<Module> {
-    MODULES
-        .get(file.sha256().to_owned(), |_| trainc_python::read(&String::from_utf8_lossy(&file.bytes)).into())
+fn module(file: &SourceFile) -> (Arc<Module>, Arc<[ArgumentPlace]>) {
+    MODULES.get(file.sha256().to_owned(), |_| {
+        let module = trainc_python::read(&file.text());
+        let known = known(&module);
+        (module.into(), known)
+    })
+}
+
+/// Returns the arguments of known calls in a module.
+fn known(module: &Module) -> Arc<[ArgumentPlace]> {
+    let calls = module.calls.iter().enumerate().filter(|(_, call)| script_calls::is_known(call.function()));
+    let arguments = calls.flat_map(|(at, call)| {
+        call.arguments.iter().enumerate().filter_map(move |(argument, one)| {
+            let option = script_calls::option_of(call.function(), one.keyword.as_ref()?)?;
+            Some(ArgumentPlace { call: at, argument, option })
+        })
+    });
+    arguments.collect()
 }
 
 /// Returns the paths that the modules of an import may have in the source.

@@ -216,7 +216,7 @@ mod tests {
 
         fn content(&self, branch: Option<&str>, commit: Option<&str>) -> String {
             let tree = self.tree(branch, commit, Some("code")).unwrap();
-            let text = |file: &trainc_ir::SourceFile| String::from_utf8_lossy(&file.bytes).into_owned();
+            let text = |file: &trainc_ir::SourceFile| file.text().into_owned();
             tree.files.iter().map(text).collect()
         }
     }

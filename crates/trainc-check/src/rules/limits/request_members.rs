@@ -4,6 +4,7 @@
 use super::singularize;
 use crate::Context;
 use serde_json::Value;
+use std::sync::LazyLock;
 use trainc_catalog::shapes::{self, Violation, ViolationKind};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -105,7 +106,7 @@ fn value_at(name: &str, value: &Value, path: &str) -> Option<Value> {
 
 /// Checks the raw members, given the violations of the whole request.
 pub(super) fn check_members(context: &Context, violations: &[Violation], problems: &mut Problems) {
-    let nodes = members_of_nodes();
+    static MEMBERS: LazyLock<Vec<(&str, String)>> = LazyLock::new(members_of_nodes);
     for member in &context.plan.job.request {
         let value = member.value.to_json();
         let mut leaves = Vec::new();
@@ -114,7 +115,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
         let mut reported: Vec<&str> = Vec::new();
         let free = context.plan.job.serverless_member().is_some() && MACHINE_MEMBERS.contains(&member.name.as_str());
         for leaf in leaves.iter().filter(|_| !free) {
-            let node = nodes.iter().find(|(path, _)| are_nested(leaf, path));
+            let node = MEMBERS.iter().find(|(path, _)| are_nested(leaf, path));
             let Some((path, node)) = node.filter(|(path, _)| !reported.contains(path)) else { continue };
             reported.push(path);
             // What is allowed is sent, so that its violations are reported too.
