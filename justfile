@@ -1,6 +1,6 @@
 # Shortcuts; every one is a plain command that works without `just`.
 
-# What one types after an edit: unit tests of all crates, and the fixtures of the diagnostics.
+# What one types after an edit: unit tests of the crates that a manifest goes through, and the fixtures of the diagnostics.
 quick:
     cargo nextest run --workspace --profile quick
 
