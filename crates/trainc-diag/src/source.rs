@@ -338,6 +338,7 @@ mod tests {
         map.hide(Span::new(second, 2, 13));
         assert_eq!(map.mask(text), "***, ***, ***");
         assert_eq!(copy.mask(text), "***, verborgen, versteckt", "a copy has its own");
+        assert_eq!(map.mask("hunter2horse"), "hunter2horse");
         map.add("d.kdl", "secret \"KEY\" password=\"hunter2horse\"\n");
         assert_eq!(map.mask("hunter2horse"), "***");
     }

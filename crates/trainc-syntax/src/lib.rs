@@ -77,7 +77,7 @@ pub fn is_of_another_program(text: &str) -> bool {
         && top_level::detect_yaml(&document, source).is_none()
 }
 
-/// Returns the first word of a text that is in no comment of its own line.
+/// Returns the first word of a text, after empty lines and lines of comments.
 fn first_word(text: &str) -> Option<&str> {
     let line = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with("//"))?;
     line.split([' ', '\t', '"', '{', ';']).next()

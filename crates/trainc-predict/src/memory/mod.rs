@@ -42,8 +42,8 @@ pub const GIB: f64 = 1_073_741_824.0;
 /// by `trainc-research data/runs.csv`.
 pub const MEAN_ERROR: f64 = 0.108;
 
-/// Returns whether predicted memory fits a GPU with the mean error of a prediction in reserve, both in bytes.
-/// Searches propose only such layouts.
+/// Returns whether a GPU of `capacity` bytes holds `bytes` of predicted memory and the mean error of a
+/// prediction. Searches propose such layouts first.
 pub fn has_room(bytes: f64, capacity: f64) -> bool {
     bytes * (1.0 + MEAN_ERROR) <= capacity
 }
