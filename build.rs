@@ -1,6 +1,6 @@
 //! Packs the relocations of the binary, so that loading it at a random address stays cheap.
 //!
-//! The AWS SDK's tables contain 70,000 addresses. A position-independent executable relocates each of them at every
+//! The binary's tables contain 110,000 addresses. A position-independent executable relocates each of them at every
 //! start; in the packed format (DT_RELR) this takes under a millisecond.
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "cargo reads what a build script prints")]

@@ -206,7 +206,7 @@ def packages():
 @pytest.mark.skipif(not BINARY, reason="TRAINC_BIN is not set: no cargo, perhaps")
 def test_what_is_linked_in(packages):
     names = {package["name"] for package in packages}
-    assert {"trainc", "trainc-worker", "clap", "faer", "aws-sdk-sagemaker"} <= names
+    assert {"trainc", "trainc-worker", "clap", "faer", "aws-sdk-s3"} <= names
     # Of tests and builds alone.
     assert not {"insta", "proptest", "clap_mangen", "cc"} & names
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
+use trainc_catalog::services;
 
 /// Custom endpoints from AWS's settings.
 #[derive(Clone, Debug)]
@@ -63,8 +64,20 @@ impl Endpoints {
     /// Fails with a line that names the first endpoint that is not a URL.
     pub(super) fn check(&self) -> Result<(), String> {
         let services: BTreeSet<&str> = Call::ALL.iter().map(|call| call.row().service).collect();
-        let mut all = services.into_iter().filter_map(|service| self.configured(service));
-        match all.find(|endpoint| !is_web_address(&endpoint.url)) {
+        let all: Vec<ConfiguredEndpoint> =
+            services.into_iter().filter_map(|service| self.configured(service)).collect();
+        let variant = [(self.config.use_fips(), "fips"), (self.config.use_dual_stack(), "dualstack")]
+            .into_iter()
+            .find_map(|(is_set, name)| is_set.unwrap_or_default().then_some(name));
+        if let (Some(variant), Some(configured)) = (variant, all.first()) {
+            return Err(format!(
+                "error: {}: a custom endpoint cannot be combined with `use_{variant}_endpoint` \
+                    (AWS_USE_{}_ENDPOINT); remove one of the two settings\n",
+                configured.origin,
+                variant.to_uppercase()
+            ));
+        }
+        match all.into_iter().find(|endpoint| !is_web_address(&endpoint.url)) {
             Some(ConfiguredEndpoint { url, origin }) => Err(format!(
                 "error: {origin}: `{}` is not an endpoint; expected `https://HOST[:PORT][/PATH]`\n",
                 url.escape_debug()
@@ -110,7 +123,7 @@ impl Endpoints {
 
     /// Returns the custom endpoint of a service, given the prefix of its actions.
     pub(super) fn configured(&self, service: &str) -> Option<ConfiguredEndpoint> {
-        let id = service_id(service);
+        let id = services::get(service).map_or(service, |service| service.id.as_str());
         let key = ServiceConfigKey::builder()
             .service_id(id)
             .env("AWS_ENDPOINT_URL")
@@ -124,16 +137,6 @@ impl Endpoints {
         let origin = variables.into_iter().find(holds);
         let origin = origin.unwrap_or_else(|| "`endpoint_url` of the AWS profile".to_owned());
         Some(ConfiguredEndpoint { url, origin })
-    }
-}
-
-/// Returns the service ID used in AWS's settings.
-fn service_id(service: &str) -> &str {
-    match service {
-        "logs" => "CloudWatch Logs",
-        "secretsmanager" => "Secrets Manager",
-        "servicequotas" => "Service Quotas",
-        other => other,
     }
 }
 
@@ -183,6 +186,10 @@ mod tests {
         let wrong = Endpoints::new(of("ftp://x")).check().unwrap_err();
         assert!(wrong.contains("`ftp://x` is not an endpoint"), "{wrong}");
         assert_eq!(Endpoints::new(of("")).check(), Ok(()));
+        let fips = |url: &str| of(url).into_builder().use_fips(true).build();
+        let wrong = Endpoints::new(fips("http://a")).check().unwrap_err();
+        assert!(wrong.contains("`use_fips_endpoint` (AWS_USE_FIPS_ENDPOINT); remove one"), "{wrong}");
+        assert_eq!(Endpoints::new(fips("")).check(), Ok(()));
     }
 
     #[test]

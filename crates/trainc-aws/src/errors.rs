@@ -1,5 +1,6 @@
 //! Maps SDK errors to faults, for every service.
 
+use super::client::REQUEST_ID;
 use super::http_client::{ForeignAnswer, IdleTimeout};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
@@ -18,24 +19,31 @@ where
 {
     let raw = error.raw_response();
     let http = raw.map(|raw| raw.status().as_u16());
-    let request = raw.and_then(request_id);
+    let in_body =
+        error.as_service_error().and_then(|error| error.meta().extra(REQUEST_ID)).map(str::to_owned);
+    let request = raw.and_then(request_id).or(in_body);
     let unsigned = describe_missing_credentials(error);
     let said = match error {
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or_default();
             let text = answer.err().message().unwrap_or_default();
-            let nothing = code.is_empty() && text.is_empty();
             let head = matches!(call, Call::HeadBucket | Call::HeadObject);
-            if nothing && head && http == Some(400) {
+            if code.is_empty() && head && http == Some(400) {
                 // The response to HEAD has no body with `ExpiredToken`; the request itself, created by the
                 // SDK, is valid.
                 let text =
                     "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
                 return Fault::new(call, Class::Credentials, text).with_request_id(request.as_deref());
             }
-            if let (true, false, Some(status @ ..500)) = (nothing, head, http) {
-                return foreign_answer(call, status);
+            // AWS always sends a code; a proxy's error may have only a message.
+            if let (true, false, Some(status @ ..500)) = (code.is_empty(), head, http) {
+                let mut foreign = foreign_answer(call, status).with_request_id(request.as_deref());
+                if !text.is_empty() {
+                    foreign.message = format!("{}: {text}", foreign.message);
+                }
+                return foreign;
             }
+            let nothing = code.is_empty() && text.is_empty();
             let text = if nothing { describe_status(http) } else { text.to_owned() };
             Fault::from_answer(call, http, code, &text)
         }

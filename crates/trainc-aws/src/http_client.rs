@@ -33,7 +33,7 @@ const CHUNK: usize = 16 << 10;
 #[error("no response within {} s", .0.as_secs_f64())]
 pub(super) struct IdleTimeout(Duration);
 
-/// An HTML page, which no AWS service sends, but a proxy or a network's login page does.
+/// An answer that no AWS service sends, but a proxy or a network's login page does.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("something other than AWS answered: HTTP {status}{}{kind}", if .kind.is_empty() { "" } else { ", " })]
 pub(super) struct ForeignAnswer {

@@ -4,15 +4,16 @@
 //! and typed faults. Makes no decisions: `trainc_apply::fault` classifies errors, and the driver decides what
 //! happens next. Only this crate talks to AWS.
 //!
-//! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas use their SDK crates; the three creation
-//! calls send the emitted request byte for byte (`raw_body`). The eight read operations of EC2, KMS, ECR and
-//! Secrets Manager are signed with `aws-sigv4` and sent over the SDK's HTTP client (`signed_client`), because
-//! aws-sdk-ec2 alone is 1.2 million lines and needs 7.5 GB of memory to compile.
+//! S3 and STS are asked through their SDK crates. All other requests are written here (`client`): the
+//! runtime of the SDK finds credentials, signs, sends and retries them. So the requests that create something
+//! are the emitted ones, member for member, and a build needs neither the 400 operations of
+//! aws-sdk-sagemaker nor the 1.2 million lines of aws-sdk-ec2.
 #![expect(
     clippy::disallowed_methods,
     reason = "the account is reached from here: clock, environment and network"
 )]
 
+mod client;
 mod credentials;
 mod ec2;
 mod endpoints;
@@ -23,14 +24,12 @@ mod iam;
 mod logs;
 mod profiles;
 mod quotas;
-mod raw_body;
 mod references;
 #[cfg(test)]
 mod replay;
 mod s3;
 mod sagemaker;
 mod settings;
-mod signed_client;
 mod sts;
 #[cfg(test)]
 mod tests;
@@ -54,15 +53,10 @@ use trainc_emit::iam::CreateRole;
 pub struct Account {
     region: String,
     part_bytes: Option<usize>,
-    fsx: aws_sdk_fsx::Client,
-    iam: aws_sdk_iam::Client,
-    logs: aws_sdk_cloudwatchlogs::Client,
-    quotas: aws_sdk_servicequotas::Client,
+    client: client::Client,
     s3: aws_sdk_s3::Client,
-    sagemaker: aws_sdk_sagemaker::Client,
     sts: aws_sdk_sts::Client,
     endpoints: endpoints::Endpoints,
-    signed: signed_client::SignedClient,
 }
 
 impl Account {
@@ -75,15 +69,10 @@ impl Account {
         Self {
             region: settings.region.clone(),
             part_bytes: settings.part_bytes,
-            fsx: aws_sdk_fsx::Client::new(&config),
-            iam: aws_sdk_iam::Client::new(&config),
-            logs: aws_sdk_cloudwatchlogs::Client::new(&config),
-            quotas: aws_sdk_servicequotas::Client::new(&config),
             s3: s3::client(&config),
-            sagemaker: aws_sdk_sagemaker::Client::new(&config),
             sts: aws_sdk_sts::Client::new(&config),
             endpoints: endpoints::Endpoints::new(config.clone()),
-            signed: signed_client::SignedClient::new(config, settings.first_wait),
+            client: client::Client::new(config),
         }
     }
 }
@@ -94,44 +83,42 @@ impl Observe for Account {
     }
 
     async fn role(&self, name: &str) -> Answer<Role> {
-        self.endpoints.explain_fault("iam", iam::role(&self.iam, name)).await
+        self.endpoints.explain_fault("iam", iam::role(&self.client, name)).await
     }
     async fn role_policy(&self, role: &str, policy: &str) -> Answer<String> {
-        self.endpoints.explain_fault("iam", iam::role_policy(&self.iam, role, policy)).await
+        self.endpoints.explain_fault("iam", iam::role_policy(&self.client, role, policy)).await
     }
     async fn inline_policies(&self, role: &str) -> Answer<Vec<String>> {
-        self.endpoints.explain_fault("iam", iam::inline_policies(&self.iam, role)).await
+        self.endpoints.explain_fault("iam", iam::inline_policies(&self.client, role)).await
     }
     async fn attached_policies(&self, role: &str) -> Answer<Vec<String>> {
-        self.endpoints.explain_fault("iam", iam::attached_policies(&self.iam, role)).await
+        self.endpoints.explain_fault("iam", iam::attached_policies(&self.client, role)).await
     }
     async fn simulate(&self, role_arn: &str, questions: &[Question]) -> Answer<Vec<bool>> {
-        self.endpoints.explain_fault("iam", iam::simulate(&self.iam, role_arn, questions)).await
+        self.endpoints.explain_fault("iam", iam::simulate(&self.client, role_arn, questions)).await
     }
 
     async fn file_systems(&self) -> Answer<Vec<FileSystem>> {
-        self.endpoints.explain_fault("fsx", fsx::file_systems(&self.fsx)).await
+        self.endpoints.explain_fault("fsx", fsx::file_systems(&self.client)).await
     }
     async fn file_system(&self, id: &str) -> Answer<FileSystem> {
-        self.endpoints.explain_fault("fsx", fsx::file_system(&self.fsx, id)).await
+        self.endpoints.explain_fault("fsx", fsx::file_system(&self.client, id)).await
     }
     async fn associations(&self, file_system: &str) -> Answer<Vec<Association>> {
-        self.endpoints.explain_fault("fsx", fsx::associations(&self.fsx, file_system)).await
+        self.endpoints.explain_fault("fsx", fsx::associations(&self.client, file_system)).await
     }
 
     async fn training_job(&self, name: &str) -> Answer<TrainingJob> {
-        self.endpoints.explain_fault("sagemaker", sagemaker::training_job(&self.sagemaker, name)).await
+        self.endpoints.explain_fault("sagemaker", sagemaker::training_job(&self.client, name)).await
     }
     async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>> {
-        self.endpoints
-            .explain_fault("sagemaker", sagemaker::training_jobs(&self.sagemaker, name_contains))
-            .await
+        self.endpoints.explain_fault("sagemaker", sagemaker::training_jobs(&self.client, name_contains)).await
     }
     async fn running_jobs(&self, stopping: bool) -> Answer<Vec<JobSummary>> {
-        self.endpoints.explain_fault("sagemaker", sagemaker::running_jobs(&self.sagemaker, stopping)).await
+        self.endpoints.explain_fault("sagemaker", sagemaker::running_jobs(&self.client, stopping)).await
     }
     async fn job_tags(&self, arn: &str) -> Answer<Tags> {
-        self.endpoints.explain_fault("sagemaker", sagemaker::job_tags(&self.sagemaker, arn)).await
+        self.endpoints.explain_fault("sagemaker", sagemaker::job_tags(&self.client, arn)).await
     }
 
     async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket> {
@@ -155,86 +142,86 @@ impl Observe for Account {
     }
 
     async fn subnets(&self, ids: &[String]) -> Answer<Vec<Subnet>> {
-        self.endpoints.explain_fault("ec2", ec2::subnets(&self.signed, ids)).await
+        self.endpoints.explain_fault("ec2", ec2::subnets(&self.client, ids)).await
     }
     async fn security_groups(&self, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
-        self.endpoints.explain_fault("ec2", ec2::security_groups(&self.signed, ids)).await
+        self.endpoints.explain_fault("ec2", ec2::security_groups(&self.client, ids)).await
     }
     async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>> {
-        self.endpoints.explain_fault("ec2", ec2::route_tables(&self.signed, vpc)).await
+        self.endpoints.explain_fault("ec2", ec2::route_tables(&self.client, vpc)).await
     }
     async fn vpc_endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
-        self.endpoints.explain_fault("ec2", ec2::vpc_endpoints(&self.signed, vpc, service)).await
+        self.endpoints.explain_fault("ec2", ec2::vpc_endpoints(&self.client, vpc, service)).await
     }
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>> {
-        self.endpoints.explain_fault("ec2", ec2::zones(&self.signed, instance_type)).await
+        self.endpoints.explain_fault("ec2", ec2::zones(&self.client, instance_type)).await
     }
 
     async fn quota(&self, service: &str, code: &str) -> Answer<f64> {
-        self.endpoints.explain_fault("quotas", quotas::quota(&self.quotas, service, code)).await
+        self.endpoints.explain_fault("quotas", quotas::quota(&self.client, service, code)).await
     }
     async fn default_quota(&self, service: &str, code: &str) -> Answer<f64> {
-        self.endpoints.explain_fault("quotas", quotas::default_quota(&self.quotas, service, code)).await
+        self.endpoints.explain_fault("quotas", quotas::default_quota(&self.client, service, code)).await
     }
 
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {
-        self.endpoints.explain_fault("logs", logs::streams(&self.logs, prefix)).await
+        self.endpoints.explain_fault("logs", logs::streams(&self.client, prefix)).await
     }
     async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
-        self.endpoints.explain_fault("logs", logs::events(&self.logs, stream, from, most)).await
+        self.endpoints.explain_fault("logs", logs::events(&self.client, stream, from, most)).await
     }
 
     async fn kms_key(&self, id: &str) -> Answer<Key> {
-        self.endpoints.explain_fault("lookups", references::kms_key(&self.signed, id)).await
+        self.endpoints.explain_fault("lookups", references::kms_key(&self.client, id)).await
     }
     async fn check_image(&self, uri: &str) -> Answer<()> {
-        self.endpoints.explain_fault("lookups", references::check_image(&self.signed, uri)).await
+        self.endpoints.explain_fault("lookups", references::check_image(&self.client, uri)).await
     }
     async fn check_secret(&self, arn: &str) -> Answer<()> {
-        self.endpoints.explain_fault("lookups", references::check_secret(&self.signed, arn)).await
+        self.endpoints.explain_fault("lookups", references::check_secret(&self.client, arn)).await
     }
 }
 
 impl Cloud for Account {
     async fn create_role(&self, request: &CreateRole) -> Answer<()> {
-        self.endpoints.explain_fault("iam", iam::create_role(&self.iam, request)).await
+        self.endpoints.explain_fault("iam", iam::create_role(&self.client, request)).await
     }
     async fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> Answer<()> {
-        self.endpoints.explain_fault("iam", iam::put_role_policy(&self.iam, role, policy, document)).await
+        self.endpoints.explain_fault("iam", iam::put_role_policy(&self.client, role, policy, document)).await
     }
     async fn update_trust(&self, role: &str, document: &str) -> Answer<()> {
-        self.endpoints.explain_fault("iam", iam::update_trust(&self.iam, role, document)).await
+        self.endpoints.explain_fault("iam", iam::update_trust(&self.client, role, document)).await
     }
     async fn tag_role(&self, role: &str, tags: &Tags) -> Answer<()> {
-        self.endpoints.explain_fault("iam", iam::tag_role(&self.iam, role, tags)).await
+        self.endpoints.explain_fault("iam", iam::tag_role(&self.client, role, tags)).await
     }
     async fn delete_role_policy(&self, role: &str, policy: &str) -> Answer<()> {
-        self.endpoints.explain_fault("iam", iam::delete_role_policy(&self.iam, role, policy)).await
+        self.endpoints.explain_fault("iam", iam::delete_role_policy(&self.client, role, policy)).await
     }
     async fn delete_role(&self, role: &str) -> Answer<()> {
-        self.endpoints.explain_fault("iam", iam::delete_role(&self.iam, role)).await
+        self.endpoints.explain_fault("iam", iam::delete_role(&self.client, role)).await
     }
 
     async fn create_file_system(&self, request: &CreateFileSystem) -> Answer<String> {
-        self.endpoints.explain_fault("fsx", fsx::create_file_system(&self.fsx, request)).await
+        self.endpoints.explain_fault("fsx", fsx::create_file_system(&self.client, request)).await
     }
     async fn update_file_system(&self, id: &str, change: &FileSystemChange) -> Answer<()> {
-        self.endpoints.explain_fault("fsx", Box::pin(fsx::update_file_system(&self.fsx, id, change))).await
+        self.endpoints.explain_fault("fsx", Box::pin(fsx::update_file_system(&self.client, id, change))).await
     }
     async fn tag_file_system(&self, arn: &str, tags: &Tags) -> Answer<()> {
-        self.endpoints.explain_fault("fsx", fsx::tag(&self.fsx, arn, tags)).await
+        self.endpoints.explain_fault("fsx", fsx::tag(&self.client, arn, tags)).await
     }
     async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()> {
-        self.endpoints.explain_fault("fsx", fsx::untag(&self.fsx, arn, keys)).await
+        self.endpoints.explain_fault("fsx", fsx::untag(&self.client, arn, keys)).await
     }
     async fn delete_file_system(&self, id: &str) -> Answer<()> {
-        self.endpoints.explain_fault("fsx", fsx::delete_file_system(&self.fsx, id)).await
+        self.endpoints.explain_fault("fsx", fsx::delete_file_system(&self.client, id)).await
     }
     async fn create_association(&self, request: &CreateDataRepositoryAssociation) -> Answer<String> {
-        self.endpoints.explain_fault("fsx", fsx::create_association(&self.fsx, request)).await
+        self.endpoints.explain_fault("fsx", fsx::create_association(&self.client, request)).await
     }
     async fn delete_association(&self, id: &str) -> Answer<()> {
-        self.endpoints.explain_fault("fsx", fsx::delete_association(&self.fsx, id)).await
+        self.endpoints.explain_fault("fsx", fsx::delete_association(&self.client, id)).await
     }
 
     async fn create_bucket(&self, name: &str) -> Answer<()> {
@@ -255,14 +242,12 @@ impl Cloud for Account {
     }
 
     async fn create_training_job(&self, request: &serde_json::Value) -> Answer<()> {
-        self.endpoints
-            .explain_fault("sagemaker", sagemaker::create_training_job(&self.sagemaker, request))
-            .await
+        self.endpoints.explain_fault("sagemaker", sagemaker::create_training_job(&self.client, request)).await
     }
     async fn tag_job(&self, arn: &str, tags: &Tags) -> Answer<()> {
-        self.endpoints.explain_fault("sagemaker", sagemaker::tag_job(&self.sagemaker, arn, tags)).await
+        self.endpoints.explain_fault("sagemaker", sagemaker::tag_job(&self.client, arn, tags)).await
     }
     async fn stop_training_job(&self, name: &str) -> Answer<()> {
-        self.endpoints.explain_fault("sagemaker", sagemaker::stop_training_job(&self.sagemaker, name)).await
+        self.endpoints.explain_fault("sagemaker", sagemaker::stop_training_job(&self.client, name)).await
     }
 }

@@ -1,7 +1,8 @@
 //! CloudWatch Logs of training jobs: one stream per host.
 
-use super::errors::fault;
-use aws_sdk_cloudwatchlogs::Client;
+use super::client::{Client, List, members};
+use serde::Deserialize;
+use serde_json::Value;
 use trainc_apply::account::{LogEvent, LogFrom, LogPage, LogStream};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
@@ -10,18 +11,38 @@ use trainc_apply::fault::Class;
 /// The log group of SageMaker training jobs.
 const GROUP: &str = "/aws/sagemaker/TrainingJobs";
 /// Maximum number of lines per page (GetLogEvents, `limit`); a page also ends after 1 MiB.
-const MOST_LINES: i32 = 10_000;
+const MOST_LINES: u32 = 10_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StreamAnswer {
+    log_stream_name: Option<String>,
+    first_event_timestamp: Option<i64>,
+    last_event_timestamp: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageAnswer {
+    events: Option<Vec<EventAnswer>>,
+    next_forward_token: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct EventAnswer {
+    timestamp: Option<i64>,
+    message: Option<String>,
+}
 
 pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStream>> {
-    let call = Call::DescribeLogStreams;
-    let asked = client.describe_log_streams().log_group_name(GROUP).log_stream_name_prefix(prefix);
-    let pages = asked.into_paginator().items().send();
-    let found = match pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(call, &error)) {
-        Ok(found) => found,
-        // The group is created with the first line of the first job.
-        Err(no) if no.class == Class::NotFound => return Ok(Vec::new()),
-        Err(no) => return Err(no),
-    };
+    let asked = members([("logGroupName", Some(GROUP.into())), ("logStreamNamePrefix", Some(prefix.into()))]);
+    let found: Vec<StreamAnswer> =
+        match client.json_list(Call::DescribeLogStreams, asked, List::Optional("logStreams")).await {
+            Ok(found) => found,
+            // The group is created with the first line of the first job.
+            Err(no) if no.class == Class::NotFound => return Ok(Vec::new()),
+            Err(no) => return Err(no),
+        };
     Ok(found
         .into_iter()
         .filter_map(|stream| {
@@ -35,25 +56,18 @@ pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStre
 }
 
 pub(super) async fn events(client: &Client, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
-    let call = Call::GetLogEvents;
-    let asked = client
-        .get_log_events()
-        .log_group_name(GROUP)
-        .log_stream_name(stream)
-        .start_from_head(true)
-        .limit(i32::try_from(most).unwrap_or(MOST_LINES).clamp(1, MOST_LINES))
-        .set_start_time(from.since)
-        .set_next_token(from.token.map(str::to_owned));
-    let answer = asked.send().await.map_err(|error| fault(call, &error))?;
-    let next = answer.next_forward_token;
-    let events = answer
-        .events
-        .unwrap_or_default()
-        .into_iter()
-        .map(|event| LogEvent {
-            time: event.timestamp.unwrap_or_default(),
-            text: event.message.unwrap_or_default(),
-        })
-        .collect();
-    Ok(LogPage { events, next })
+    let asked = members([
+        ("logGroupName", Some(GROUP.into())),
+        ("logStreamName", Some(stream.into())),
+        ("startFromHead", Some(true.into())),
+        ("limit", Some(most.clamp(1, MOST_LINES).into())),
+        ("startTime", from.since.map(Value::from)),
+        ("nextToken", from.token.map(Value::from)),
+    ]);
+    let answer: PageAnswer = client.json(Call::GetLogEvents, &asked).await?;
+    let events = answer.events.unwrap_or_default().into_iter().map(|event| LogEvent {
+        time: event.timestamp.unwrap_or_default(),
+        text: event.message.unwrap_or_default(),
+    });
+    Ok(LogPage { events: events.collect(), next: answer.next_forward_token })
 }

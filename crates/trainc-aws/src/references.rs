@@ -1,7 +1,9 @@
 //! Resources that a plan refers to by name: KMS keys, ECR images and secrets.
 
+use super::client::Client;
 use super::errors::foreign_answer;
-use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use trainc_apply::account::Key;
 use trainc_apply::calls::Call;
@@ -9,50 +11,6 @@ use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
 use trainc_catalog::arn::Arn;
 use trainc_catalog::images;
-
-/// Sends a request to a JSON service.
-async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Value) -> Answer<Value> {
-    let ask = SignedRequest {
-        call: to.call,
-        host: to.host,
-        service: to.name,
-        region: region.map(str::to_owned),
-        headers: vec![
-            ("content-type", "application/x-amz-json-1.1".to_owned()),
-            ("x-amz-target", format!("{}.{}", to.target, to.call.row().operation)),
-        ],
-        body: body.to_string(),
-    };
-    let reply = signed.ask(&ask, parse_fault).await?;
-    serde_json::from_str(&reply.body).map_err(|_| foreign_answer(to.call, reply.status))
-}
-
-/// A JSON service with its protocol names (botocore 1.44.5).
-#[derive(Clone, Copy)]
-struct Service {
-    call: Call,
-    host: &'static str,
-    name: &'static str,
-    target: &'static str,
-}
-
-/// Returns the fault in an error response: `__type` and `message`.
-fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
-    if reply.status < 300 {
-        return None;
-    }
-    let read: Value = serde_json::from_str(&reply.body).unwrap_or_default();
-    let text = |name: &str| read.get(name).and_then(Value::as_str);
-    let code = text("__type").unwrap_or_default();
-    let message = text("message").or_else(|| text("Message")).unwrap_or("no reason given");
-    if code.is_empty() && reply.status < 500 {
-        return Some(foreign_answer(ask.call, reply.status));
-    }
-    Some(
-        Fault::from_answer(ask.call, Some(reply.status), code, message)
-            .with_request_id(reply.request_id.as_deref()),
-    )
-}
 
 /// Returns the region in an ARN; `None` for a key ID or an alias, which are looked up in the job's region.
 fn region_of(call: Call, text: &str) -> Answer<Option<&str>> {
@@ -65,35 +23,59 @@ fn region_of(call: Call, text: &str) -> Answer<Option<&str>> {
     Ok(Some(arn.region).filter(|region| !region.is_empty()))
 }
 
-pub(super) async fn kms_key(signed: &SignedClient, id: &str) -> Answer<Key> {
-    let to = Service { call: Call::DescribeKey, host: "kms", name: "kms", target: "TrentService" };
-    let answer = ask(signed, to, region_of(to.call, id)?, &json!({ "KeyId": id })).await?;
-    let text = |name: &str| answer.pointer(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(Key { arn: text("/KeyMetadata/Arn"), state: text("/KeyMetadata/KeyState") })
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct KeyAnswer {
+    key_metadata: KeyMetadataAnswer,
 }
 
-pub(super) async fn check_secret(signed: &SignedClient, arn: &str) -> Answer<()> {
-    let to = Service {
-        call: Call::DescribeSecret,
-        host: "secretsmanager",
-        name: "secretsmanager",
-        target: "secretsmanager",
-    };
-    ask(signed, to, region_of(to.call, arn)?, &json!({ "SecretId": arn })).await.map(|_| ())
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct KeyMetadataAnswer {
+    arn: String,
+    key_state: Option<String>,
 }
 
-pub(super) async fn check_image(signed: &SignedClient, uri: &str) -> Answer<()> {
+/// Required, so that an answer of another sender does not stand for a secret.
+#[derive(Debug, Deserialize)]
+struct SecretAnswer {
+    #[serde(rename = "ARN")]
+    _arn: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ImagesAnswer {
+    image_details: Vec<IgnoredAny>,
+}
+
+pub(super) async fn kms_key(client: &Client, id: &str) -> Answer<Key> {
+    let call = Call::DescribeKey;
+    let answer: KeyAnswer = client.json_in(region_of(call, id)?, call, &json!({ "KeyId": id })).await?;
+    let KeyMetadataAnswer { arn, key_state } = answer.key_metadata;
+    Ok(Key { arn, state: key_state.unwrap_or_default() })
+}
+
+pub(super) async fn check_secret(client: &Client, arn: &str) -> Answer<()> {
+    let call = Call::DescribeSecret;
+    let asked = json!({ "SecretId": arn });
+    let _: SecretAnswer = client.json_in(region_of(call, arn)?, call, &asked).await?;
+    Ok(())
+}
+
+/// An image that does not exist is an error of the service.
+pub(super) async fn check_image(client: &Client, uri: &str) -> Answer<()> {
     let call = Call::DescribeImages;
     let Some(image) = images::parse_uri(uri) else {
         return Err(Fault::new(call, Class::NotSupported, "the image is not in an Amazon ECR registry"));
     };
-    let to = Service { call, host: "api.ecr", name: "ecr", target: "AmazonEC2ContainerRegistry_V20150921" };
-    let body = json!({
+    let asked = json!({
         "registryId": image.account,
         "repositoryName": image.repository,
         "imageIds": [which(&image)],
     });
-    ask(signed, to, Some(&image.region), &body).await.map(|_| ())
+    let answer: ImagesAnswer = client.json_in(Some(&image.region), call, &asked).await?;
+    if answer.image_details.is_empty() { Err(foreign_answer(call, 200)) } else { Ok(()) }
 }
 
 /// Returns the identifier of an image in its repository.

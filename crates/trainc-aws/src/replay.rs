@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A recorded response; `None` for a closed connection. The response to HEAD has no body: its text contains
-/// headers, one `name: value` per line.
+/// A recorded response; `None` for a closed connection. Its text may begin with the header `date`. The
+/// response to HEAD has no body: its text contains headers, one `name: value` per line.
 pub(super) type Recorded = Option<(u16, &'static str)>;
 
 /// A request as sent.
@@ -51,9 +51,25 @@ impl Replay {
         Self::with_credentials(answers, Some(Credentials::for_tests()))
     }
 
+    /// The same with other settings of AWS tools.
+    pub(super) fn with_settings(
+        answers: &[Recorded],
+        settings: impl FnOnce(aws_types::sdk_config::Builder) -> aws_types::sdk_config::Builder,
+    ) -> (Account, Self) {
+        Self::new(answers, Some(Credentials::for_tests()), settings)
+    }
+
     pub(super) fn with_credentials(
         answers: &[Recorded],
         credentials: Option<Credentials>,
+    ) -> (Account, Self) {
+        Self::new(answers, credentials, |builder| builder)
+    }
+
+    fn new(
+        answers: &[Recorded],
+        credentials: Option<Credentials>,
+        settings: impl FnOnce(aws_types::sdk_config::Builder) -> aws_types::sdk_config::Builder,
     ) -> (Account, Self) {
         let replay =
             Self { answers: Arc::new(Mutex::new(answers.iter().copied().collect())), sent: Arc::default() };
@@ -70,6 +86,7 @@ impl Replay {
                     Err(CredentialsError::not_loaded("no providers in chain provided credentials"))
                 })),
             });
+        let config = settings(config).build();
         let settings = Settings {
             region: "us-west-2".to_owned(),
             first_wait: Duration::ZERO,
@@ -78,7 +95,7 @@ impl Replay {
             notice: Notice { after: Duration::MAX, print: |_| {} },
             credentials: crate::CredentialCache::default(),
         };
-        (Account::from_config(config.build(), &settings), replay)
+        (Account::from_config(config, &settings), replay)
     }
 
     pub(super) fn sent(&self) -> Vec<Sent> {
@@ -107,7 +124,11 @@ impl HttpConnector for Replay {
         HttpConnectorFuture::ready(match answer {
             Some(Some((status, text))) => {
                 let status = StatusCode::try_from(status).unwrap();
-                let (body, headers) = if request.method() == "HEAD" { ("", text) } else { (text, "") };
+                let (body, headers) = match text.split_once('\n') {
+                    _ if request.method() == "HEAD" => ("", text),
+                    Some((date, body)) if date.starts_with("date: ") => (body, date),
+                    _ => (text, ""),
+                };
                 let mut response = HttpResponse::new(status, SdkBody::from(body));
                 for (name, value) in headers.lines().filter_map(|line| line.split_once(": ")) {
                     response.headers_mut().insert(name, value);

@@ -1,11 +1,9 @@
 //! SageMaker: training jobs.
 
-use super::errors::fault;
-use super::raw_body::{RequestBody, ResponseBody};
-use aws_sdk_sagemaker::Client;
-use aws_sdk_sagemaker::operation::list_training_jobs::builders::ListTrainingJobsFluentBuilder;
-use aws_sdk_sagemaker::types::{SortBy, SortOrder, Tag, TrainingJobStatus};
-use serde_json::{Map, Value};
+use super::client::{Client, List, members};
+use super::errors::foreign_answer;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use trainc_apply::account::{JobSummary, Tags, TrainingJob, Transition};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
@@ -43,15 +41,13 @@ const REQUEST: &[&str] = &[
 ];
 
 pub(super) async fn training_job(client: &Client, name: &str) -> Answer<TrainingJob> {
-    let kept = ResponseBody::default();
-    let asked = client.describe_training_job().training_job_name(name).customize().interceptor(kept.clone());
-    asked.send().await.map_err(|error| fault(Call::DescribeTrainingJob, &error))?;
-    Ok(job_of(&kept.json()))
+    let call = Call::DescribeTrainingJob;
+    let answer = client.json(call, &json!({ "TrainingJobName": name })).await?;
+    job_of(&answer).ok_or_else(|| foreign_answer(call, 200))
 }
 
-/// Reads the raw response, so that members of the request can be compared by their names in the API.
-fn job_of(answer: &Value) -> TrainingJob {
-    let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+/// Reads the response so that members of the request can be compared by their names in the API.
+fn job_of(answer: &Value) -> Option<TrainingJob> {
     let some = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
     let moment = |name: &str| answer.get(name).and_then(Value::as_f64);
     let seconds = |name: &str| answer.get(name).and_then(Value::as_u64);
@@ -61,11 +57,11 @@ fn job_of(answer: &Value) -> TrainingJob {
         .filter_map(|name| answer.get(*name).map(|value| ((*name).to_owned(), value.clone())))
         .filter(|(_, value)| !value.is_null())
         .collect();
-    TrainingJob {
-        name: text("TrainingJobName"),
-        arn: text("TrainingJobArn"),
-        status: text("TrainingJobStatus"),
-        secondary: text("SecondaryStatus"),
+    Some(TrainingJob {
+        name: some("TrainingJobName")?,
+        arn: some("TrainingJobArn")?,
+        status: some("TrainingJobStatus")?,
+        secondary: some("SecondaryStatus").unwrap_or_default(),
         transitions: transitions.map(|all| all.iter().map(transition_of).collect()).unwrap_or_default(),
         failure: some("FailureReason"),
         created: moment("CreationTime").unwrap_or_default(),
@@ -78,7 +74,7 @@ fn job_of(answer: &Value) -> TrainingJob {
             .and_then(Value::as_str)
             .map(str::to_owned),
         request: Value::Object(request),
-    }
+    })
 }
 
 fn transition_of(value: &Value) -> Transition {
@@ -91,68 +87,85 @@ fn transition_of(value: &Value) -> Transition {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SummaryAnswer {
+    training_job_name: String,
+    training_job_arn: Option<String>,
+    training_job_status: Option<String>,
+    creation_time: Option<f64>,
+}
+
+/// The response to a creation.
+#[derive(Debug, Deserialize)]
+struct CreatedAnswer {
+    /// Required, so that an answer of another sender counts as a lost one.
+    #[serde(rename = "TrainingJobArn")]
+    _arn: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct TagAnswer {
+    key: String,
+    value: Option<String>,
+}
+
 pub(super) async fn training_jobs(client: &Client, name_contains: &str) -> Answer<Vec<JobSummary>> {
-    summaries(client.list_training_jobs().name_contains(name_contains)).await
+    summaries(client, "NameContains", name_contains).await
 }
 
 pub(super) async fn running_jobs(client: &Client, stopping: bool) -> Answer<Vec<JobSummary>> {
-    let with = |status| summaries(client.list_training_jobs().status_equals(status));
-    let mut out = with(TrainingJobStatus::InProgress).await?;
+    let mut out = summaries(client, "StatusEquals", "InProgress").await?;
     if !stopping {
         return Ok(out);
     }
     // Listed after those in progress, so that a job that is stopped in between is in at least one list.
-    let stopping = with(TrainingJobStatus::Stopping).await?;
+    let stopping = summaries(client, "StatusEquals", "Stopping").await?;
     out.extend(
         stopping.into_iter().filter(|one| out.iter().all(|known| known.name != one.name)).collect::<Vec<_>>(),
     );
     Ok(out)
 }
 
-/// Reads all pages: the service filters after paging, so an empty page need not be the last.
-async fn summaries(asked: ListTrainingJobsFluentBuilder) -> Answer<Vec<JobSummary>> {
-    let call = Call::ListTrainingJobs;
-    let asked = asked.sort_by(SortBy::CreationTime).sort_order(SortOrder::Descending).max_results(100);
-    let pages = asked.into_paginator().items().send();
-    let found = pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(call, &error))?;
+/// Lists jobs with a filter, the newest first.
+async fn summaries(client: &Client, filter: &str, value: &str) -> Answer<Vec<JobSummary>> {
+    let asked = members([
+        ("MaxResults", Some(100.into())),
+        ("SortBy", Some("CreationTime".into())),
+        ("SortOrder", Some("Descending".into())),
+        (filter, Some(value.into())),
+    ]);
+    let found: Vec<SummaryAnswer> =
+        client.json_list(Call::ListTrainingJobs, asked, List::Required("TrainingJobSummaries")).await?;
     Ok(found
-        .iter()
+        .into_iter()
         .map(|job| JobSummary {
-            name: job.training_job_name().unwrap_or_default().to_owned(),
-            arn: job.training_job_arn().unwrap_or_default().to_owned(),
-            status: job.training_job_status().map_or_else(String::new, |status| status.as_str().to_owned()),
-            created: job.creation_time().map_or(0.0, aws_smithy_types::DateTime::as_secs_f64),
+            name: job.training_job_name,
+            arn: job.training_job_arn.unwrap_or_default(),
+            status: job.training_job_status.unwrap_or_default(),
+            created: job.creation_time.unwrap_or_default(),
         })
         .collect())
 }
 
 pub(super) async fn job_tags(client: &Client, arn: &str) -> Answer<Tags> {
-    let pages = client.list_tags().resource_arn(arn).into_paginator().items().send();
-    let found = pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(Call::ListTags, &error))?;
-    Ok(found.into_iter().map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect())
+    let asked = members([("ResourceArn", Some(arn.into()))]);
+    let found: Vec<TagAnswer> = client.json_list(Call::ListTags, asked, List::Optional("Tags")).await?;
+    Ok(found.into_iter().map(|tag| (tag.key, tag.value.unwrap_or_default())).collect())
 }
 
 /// Sends the request unchanged: the bytes of `sagemaker/training-job.json` with its placeholders replaced.
 pub(super) async fn create_training_job(client: &Client, request: &Value) -> Answer<()> {
-    let asked = client
-        .create_training_job()
-        .training_job_name(request.get("TrainingJobName").and_then(Value::as_str).unwrap_or_default());
-    let sent = asked.customize().interceptor(RequestBody::from_json(request)).send().await;
-    sent.map_err(|error| fault(Call::CreateTrainingJob, &error))?;
+    let _: CreatedAnswer = client.json(Call::CreateTrainingJob, request).await?;
     Ok(())
 }
 
 pub(super) async fn tag_job(client: &Client, arn: &str, tags: &Tags) -> Answer<()> {
-    let mut asked = client.add_tags().resource_arn(arn);
-    for (key, value) in tags {
-        asked = asked.tags(Tag::builder().key(key).value(value).build());
-    }
-    asked.send().await.map_err(|error| fault(Call::AddTags, &error))?;
-    Ok(())
+    let tags: Vec<Value> = tags.iter().map(|(key, value)| json!({ "Key": key, "Value": value })).collect();
+    client.tell(Call::AddTags, &json!({ "ResourceArn": arn, "Tags": tags })).await
 }
 
 pub(super) async fn stop_training_job(client: &Client, name: &str) -> Answer<()> {
-    let asked = client.stop_training_job().training_job_name(name);
-    asked.send().await.map_err(|error| fault(Call::StopTrainingJob, &error))?;
-    Ok(())
+    client.tell(Call::StopTrainingJob, &json!({ "TrainingJobName": name })).await
 }

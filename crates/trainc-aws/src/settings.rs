@@ -12,11 +12,12 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use std::time::Duration;
+use trainc_catalog::regions;
 
 /// Attempts per call, including the first. The driver also retries transient faults, with longer waits.
-pub(super) const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 3;
 /// Maximum wait between two attempts.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -41,6 +42,12 @@ pub struct Settings {
 impl Settings {
     /// Reads the AWS configuration; fails with a line that names the invalid variable.
     pub(super) async fn load(&self) -> Result<SdkConfig, String> {
+        if regions::get(&self.region).is_none() {
+            return Err(format!(
+                "error: `{}` is not a region that this version of trainc knows: `trainc catalog regions`\n",
+                self.region.escape_debug()
+            ));
+        }
         let variable = |name: &str| std::env::var(name).ok();
         let retry = self
             .retry_config(variable("AWS_RETRY_MODE").as_deref(), variable("AWS_MAX_ATTEMPTS").as_deref())?;

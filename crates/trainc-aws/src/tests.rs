@@ -1,12 +1,16 @@
 //! Each adapter: recorded responses in; typed objects, fault classes and the sent requests out.
 
+use super::client::all_pages;
 use super::replay::{Recorded, Replay};
 use serde_json::{Value, json};
 use std::future::Future;
 use trainc_apply::account::{FileSystemChange, LogFrom, Question, Upload};
+use trainc_apply::calls::Call;
 use trainc_apply::cloud::{Cloud, Observe};
 use trainc_apply::fault::Class;
-use trainc_emit::fsx::{CreateFileSystem, LustreConfiguration};
+use trainc_emit::Tag;
+use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem, LustreConfiguration};
+use trainc_emit::iam::CreateRole;
 
 const GONE: Recorded =
     Some((400, r#"{"__type":"ValidationException","message":"Requested resource not found."}"#));
@@ -55,18 +59,66 @@ fn an_unreadable_answer_to_a_creation_is_a_lost_one() {
         "<html><body>sign in</body></html>",
         "",
         "[]",
+        "null",
+        "OK",
         r#"{"TrainingJobArn":7}"#,
         r#"{"FileSystem":{"FileSystemId":"fs-1"#,
         r#"{"FileSystem":{"FileSystemId":7}}"#,
         r#"{"__type":"X","message":"a proxy's own"}"#,
+        "<GetRoleResponse/>",
     ] {
-        let (account, _) = Replay::account(&[Some((200, answer)); 3]);
-        if let Err(fault) = run(account.create_training_job(&json!({"TrainingJobName": "a"}))) {
-            assert_eq!(fault.class, Class::NoResponse, "{answer}: {fault}");
+        let answers = &[Some((200, answer)); 3];
+        let fault = run(Replay::account(answers).0.create_training_job(&json!({"TrainingJobName": "a"})));
+        assert_eq!(fault.unwrap_err().class, Class::NoResponse, "{answer}");
+        let fault = run(Replay::account(answers).0.create_file_system(&CreateFileSystem::default()));
+        assert_eq!(fault.unwrap_err().class, Class::NoResponse, "{answer}");
+        let association = CreateDataRepositoryAssociation::default();
+        let fault = run(Replay::account(answers).0.create_association(&association));
+        assert_eq!(fault.unwrap_err().class, Class::NoResponse, "{answer}");
+        let fault = run(Replay::account(answers).0.create_role(&CreateRole::default()));
+        assert_eq!(fault.unwrap_err().class, Class::NoResponse, "{answer}");
+    }
+}
+
+/// Nothing is read from it, above all not that something does not exist.
+#[test]
+fn an_unreadable_answer_to_a_read_says_nothing() {
+    for answer in ["", "{}", "[]", "null", r#""x""#, "OK", r#"{"message":"no Route matched"}"#] {
+        for status in [200, 404] {
+            let answers = &[Some((status, answer)); 3];
+            let account = || Replay::account(answers).0;
+            let faults = [
+                run(account().training_job("a")).map(|_| ()),
+                run(account().training_jobs("a")).map(|_| ()),
+                run(account().file_system("fs-1")).map(|_| ()),
+                run(account().quota("sagemaker", "L-09D56C4F")).map(|_| ()),
+                run(account().kms_key("alias/a")).map(|_| ()),
+                run(account().check_secret("arn:aws:secretsmanager:us-west-2:111122223333:secret:k-AbCdEf")),
+                run(account().check_image("111122223333.dkr.ecr.us-west-2.amazonaws.com/a:1")),
+                run(account().role("a")).map(|_| ()),
+                run(account().subnets(&["subnet-1".to_owned()])).map(|_| ()),
+            ];
+            for (fault, at) in faults.into_iter().zip(0..) {
+                assert_eq!(fault.unwrap_err().class, Class::NoResponse, "{at}, {status}: {answer}");
+            }
         }
-        let (account, _) = Replay::account(&[Some((200, answer)); 3]);
-        let fault = run(account.create_file_system(&CreateFileSystem::default())).unwrap_err();
-        assert_eq!(fault.class, Class::NoResponse, "{answer}: {fault}");
+    }
+    // An empty list may be left out, but an object of another sender is none.
+    let other = r#"{"message":"no Route matched"}"#;
+    let lists = [(other, true), ("{}", false)];
+    for (answer, is_foreign) in lists {
+        let account = || Replay::account(&[Some((200, answer)); 3]).0;
+        let found = [
+            run(account().file_systems()).map(|all| all.len()),
+            run(account().associations("fs-1")).map(|all| all.len()),
+            run(account().log_streams("a/")).map(|all| all.len()),
+            run(account().job_tags("arn")).map(|all| all.len()),
+        ];
+        for (found, at) in found.into_iter().zip(0..) {
+            let class = found.as_ref().map_err(|fault| fault.class).copied();
+            let expected = if is_foreign { Err(Class::NoResponse) } else { Ok(0) };
+            assert_eq!(class, expected, "{at}: {answer}");
+        }
     }
 }
 
@@ -274,8 +326,203 @@ fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
     assert_eq!(lines.len(), 7, "uploads of other keys are left alone");
 }
 
+/// A change is carried out once, although it is sent twice; a second change has another token.
 #[test]
-fn network_queries_use_the_signed_client() {
+fn a_change_that_is_sent_again_has_the_same_token() {
+    let (account, replay) = Replay::account(&[None, Some((200, "{}")), Some((200, "{}"))]);
+    for _ in 0..2 {
+        run(account.delete_file_system("fs-1")).unwrap();
+    }
+    let tokens: Vec<String> = replay
+        .sent()
+        .iter()
+        .map(|sent| serde_json::from_str::<Value>(&sent.body).unwrap()["ClientRequestToken"].to_string())
+        .collect();
+    assert_eq!(tokens[0], tokens[1]);
+    assert_ne!(tokens[1], tokens[2]);
+}
+
+#[test]
+fn all_pages_of_a_list_are_read() {
+    let job = |name: &str| {
+        json!({
+            "TrainingJobName": name,
+            "TrainingJobArn": format!("arn:{name}"),
+            "TrainingJobStatus": "InProgress",
+            "CreationTime": 5.5,
+        })
+        .to_string()
+    };
+    let page = |jobs: &str, token: &str| {
+        &*format!(r#"{{"TrainingJobSummaries":[{jobs}],"NextToken":{token}}}"#).leak()
+    };
+    // The service filters after paging: a page without jobs need not be the last.
+    let pages = [page(&job("a"), r#""t1""#), page("", r#""t2""#), page(&job("b"), "null")];
+    let (account, replay) = Replay::account(&pages.map(|page| Some((200, page))));
+    let found = run(account.training_jobs("llama")).unwrap();
+    assert_eq!(found.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(found[0].created, 5.5);
+    let asked: Vec<Value> =
+        replay.sent().iter().map(|sent| serde_json::from_str(&sent.body).unwrap()).collect();
+    assert_eq!(asked[0].get("NextToken"), None);
+    assert_eq!((&asked[1]["NextToken"], &asked[2]["NextToken"]), (&json!("t1"), &json!("t2")));
+    assert!(asked.iter().all(|asked| asked["NameContains"] == "llama"));
+
+    let same = page("", r#""t1""#);
+    let (account, replay) = Replay::account(&[Some((200, same)); 3]);
+    assert_eq!(run(account.training_jobs("llama")).unwrap_err().class, Class::NoResponse);
+    assert_eq!(replay.sent().len(), 2);
+}
+
+#[test]
+fn a_list_whose_pages_do_not_end_is_an_error() {
+    let (mut asked, call) = (0, Call::ListTrainingJobs);
+    let pages = all_pages(call, async |_| {
+        asked += 1;
+        Ok((vec![()], Some(asked.to_string())))
+    });
+    let fault = run(pages).unwrap_err();
+    assert_eq!((fault.class, asked), (Class::NoResponse, 10_000));
+    let odd = r#"{"TrainingJobSummaries":[],"NextToken":5}"#;
+    let (account, _) = Replay::account(&[Some((200, odd)); 3]);
+    assert_eq!(run(account.training_jobs("a")).unwrap_err().class, Class::NoResponse);
+}
+
+/// Otherwise trainc would set such a tag again with every apply.
+#[test]
+fn values_of_tags_are_read_as_they_are() {
+    let answer = "<GetRoleResponse><GetRoleResult><Role><RoleName>a</RoleName><Arn>arn</Arn><Tags><member>\
+        <Key>team</Key><Value> ml &amp; data </Value></member><member><Key>empty</Key><Value/></member>\
+        </Tags></Role></GetRoleResult></GetRoleResponse>";
+    let (account, _) = Replay::account(&[Some((200, answer))]);
+    let tags = run(account.role("a")).unwrap().tags;
+    assert_eq!((tags["team"].as_str(), tags["empty"].as_str()), (" ml & data ", ""));
+}
+
+/// A wrong clock costs one rejected request, not one of each call.
+#[test]
+fn the_clock_of_the_service_is_learned() {
+    let late = "date: Wed, 01 Jan 2031 00:00:00 GMT\n\
+        {\"__type\":\"InvalidSignatureException\",\"message\":\"Signature expired\"}";
+    let (account, replay) = Replay::account(&[Some((403, late)), Some((200, "{}")), Some((200, "{}"))]);
+    for _ in 0..2 {
+        run(account.stop_training_job("a")).unwrap();
+    }
+    let signed: Vec<String> =
+        replay.sent().iter().map(|sent| sent.header("x-amz-date").unwrap().to_owned()).collect();
+    assert!(!signed[0].starts_with("2031") && signed[1].starts_with("2031"), "{signed:?}");
+    assert!(signed[2].starts_with("2031"), "{signed:?}");
+}
+
+#[test]
+fn all_policies_of_a_role_are_read() {
+    let page = |names: &str, more: &str| {
+        &*format!(
+            "<ListRolePoliciesResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">\
+             <ListRolePoliciesResult><PolicyNames>{names}</PolicyNames>{more}</ListRolePoliciesResult>\
+             </ListRolePoliciesResponse>"
+        )
+        .leak()
+    };
+    let first = page("<member>a</member>", "<IsTruncated>true</IsTruncated><Marker>m/1</Marker>");
+    let last = page("<member>b</member>", "<IsTruncated>false</IsTruncated>");
+    let (account, replay) = Replay::account(&[Some((200, first)), Some((200, last))]);
+    assert_eq!(run(account.inline_policies("trainc-llama")).unwrap(), ["a", "b"]);
+    let sent = replay.sent();
+    assert_eq!(sent[0].body, "Action=ListRolePolicies&Version=2010-05-08&RoleName=trainc-llama");
+    assert!(sent[1].body.contains("&Marker=m%2F1&"), "{}", sent[1].body);
+    // IAM has one endpoint for all regions of a partition, which lies in another one.
+    assert!(sent[0].header("authorization").unwrap().contains("/us-east-1/iam/aws4_request"));
+    let (account, replay) = Replay::account(&[Some((200, first)); 3]);
+    assert!(run(account.inline_policies("trainc-llama")).is_err());
+    assert_eq!(replay.sent().len(), 2);
+}
+
+#[test]
+fn a_role_is_created_as_it_is_emitted() {
+    let request = CreateRole {
+        path: Some("/trainc/".to_owned()),
+        role_name: "trainc-llama".to_owned(),
+        assume_role_policy_document: r#"{"a": "b+c"}"#.to_owned(),
+        description: "of trainc".to_owned(),
+        permissions_boundary: None,
+        tags: vec![Tag { key: "trainc:job".to_owned(), value: "llama".to_owned() }],
+    };
+    let (account, replay) = Replay::account(&[Some((200, "<CreateRoleResponse/>"))]);
+    run(account.create_role(&request)).unwrap();
+    assert_eq!(
+        replay.sent()[0].body,
+        "Action=CreateRole&Version=2010-05-08&AssumeRolePolicyDocument=%7B%22a%22%3A%20%22b%2Bc%22%7D\
+         &Description=of%20trainc&Path=%2Ftrainc%2F&RoleName=trainc-llama&Tags.member.1.Key=trainc%3Ajob\
+         &Tags.member.1.Value=llama"
+    );
+    let exists = "<ErrorResponse><Error><Type>Sender</Type><Code>EntityAlreadyExists</Code><Message>Role \
+        with name trainc-llama already exists.</Message></Error><RequestId>r</RequestId></ErrorResponse>";
+    let (account, _) = Replay::account(&[Some((409, exists))]);
+    let fault = run(account.create_role(&request)).unwrap_err();
+    assert_eq!((fault.class, fault.code.as_str()), (Class::Exists, "EntityAlreadyExists"));
+}
+
+/// The settings `use_fips_endpoint` and `use_dualstack_endpoint` hold for every service.
+#[test]
+fn endpoints_follow_the_settings_of_aws_tools() {
+    let settings = |config: aws_types::sdk_config::Builder| config.use_fips(true).use_dual_stack(false);
+    let (account, replay) = Replay::with_settings(&[Some((200, r#"{"ARN":"arn"}"#)); 2], settings);
+    run(account.stop_training_job("llama")).unwrap();
+    run(account.check_secret("arn:aws:secretsmanager:us-west-2:111122223333:secret:k-AbCdEf")).unwrap();
+    let hosts: Vec<String> = replay.sent().into_iter().map(|sent| sent.uri).collect();
+    assert_eq!(
+        hosts,
+        [
+            "https://api-fips.sagemaker.us-west-2.amazonaws.com/",
+            "https://secretsmanager-fips.us-west-2.amazonaws.com/"
+        ]
+    );
+    let settings = |config: aws_types::sdk_config::Builder| config.use_dual_stack(true);
+    let (account, replay) = Replay::with_settings(&[Some((200, "{}"))], settings);
+    run(account.stop_training_job("llama")).unwrap();
+    assert_eq!(replay.sent()[0].uri, "https://api.sagemaker.us-west-2.api.aws/");
+    // Of a configured endpoint the path is kept.
+    let settings = |config: aws_types::sdk_config::Builder| config.endpoint_url("http://127.0.0.1:9/aws/");
+    let (account, replay) = Replay::with_settings(&[Some((200, "{}"))], settings);
+    run(account.stop_training_job("llama")).unwrap();
+    assert_eq!(replay.sent()[0].uri, "http://127.0.0.1:9/aws/");
+}
+
+#[test]
+fn codes_are_read_wherever_services_write_them() {
+    for answer in [
+        r#"{"__type":"com.amazon.coral.service#ResourceNotFound","message":"no"}"#,
+        r#"{"code":"ResourceNotFound:http://internal.amazon.com/coral/","Message":"no"}"#,
+        r#"{"__type":"ResourceNotFound","errorMessage":"no"}"#,
+    ] {
+        let (account, _) = Replay::account(&[Some((400, answer))]);
+        let fault = run(account.training_job("a")).unwrap_err();
+        assert_eq!(
+            (fault.class, fault.code.as_str(), fault.message.as_str()),
+            (Class::NotFound, "ResourceNotFound", "no"),
+            "{answer}"
+        );
+    }
+    let answer = "<Response><Errors><Error><Code>InvalidSubnetID.NotFound</Code><Message>The subnet ID \
+        'subnet-1' does not exist</Message></Error></Errors><RequestID>r-1</RequestID></Response>";
+    let (account, _) = Replay::account(&[Some((400, answer))]);
+    let fault = run(account.subnets(&["subnet-1".to_owned()])).unwrap_err();
+    assert_eq!((fault.class, fault.request_id.as_deref()), (Class::NotFound, Some("request-1")));
+    // An error without a code does not come from AWS.
+    for answer in ["proxy says no", "[]", "null"] {
+        let (account, _) = Replay::account(&[Some((403, answer))]);
+        assert_eq!(run(account.training_job("a")).unwrap_err().class, Class::NoResponse, "{answer}");
+    }
+    let gateway = r#"{"message":"blocked by policy 17"}"#;
+    let (account, _) = Replay::account(&[Some((403, gateway))]);
+    let fault = run(account.training_job("a")).unwrap_err();
+    assert_eq!(fault.message, "something other than AWS answered: HTTP 403: blocked by policy 17");
+    assert_eq!((fault.class, fault.request_id.as_deref()), (Class::NoResponse, Some("request-1")));
+}
+
+#[test]
+fn network_queries_are_sent_again() {
     let answer = include_str!("../testdata/describe-subnets.xml");
     let busy = "<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>";
     let (account, replay) = Replay::account(&[Some((503, busy)), None, Some((200, answer))]);
@@ -291,7 +538,7 @@ fn network_queries_use_the_signed_client() {
 /// The region in a manifest becomes part of the host name, so it must be a known region.
 #[test]
 fn no_text_of_a_manifest_names_the_host() {
-    let (account, replay) = Replay::account(&[Some((200, "{}"))]);
+    let (account, replay) = Replay::account(&[Some((200, r#"{"ARN":"arn"}"#))]);
     let attack = "x@127.0.0.1:9/#";
     for fault in [
         run(account.check_secret(&format!("arn:aws:secretsmanager:{attack}:111122223333:secret:k-AbCdEf"))),

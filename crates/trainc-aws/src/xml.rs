@@ -1,5 +1,5 @@
-//! Parses the XML responses of EC2, which are untrusted input: without DTD, and with a limited number of
-//! nodes.
+//! Parses the XML responses of EC2 and IAM, which are untrusted input: without DTD, and with a limited number
+//! of nodes.
 
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -27,13 +27,22 @@ pub(super) fn text_of<'a>(element: Node<'a, '_>, name: &str) -> Option<&'a str> 
     child(element, name).map(text).filter(|text| !text.is_empty())
 }
 
+/// Returns the elements of a name in the list of a name: `item` in lists of EC2, `member` in those of IAM.
+pub(super) fn elements<'a, 'input: 'a>(
+    element: Node<'a, 'input>,
+    list: &str,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'a, 'input>> + use<'a, 'input> {
+    let list = child(element, list);
+    list.into_iter().flat_map(|list| list.children()).filter(move |child| child.tag_name().name() == name)
+}
+
 /// Returns the `item` elements of the list of a name.
 pub(super) fn items<'a, 'input: 'a>(
     element: Node<'a, 'input>,
     list: &str,
 ) -> impl Iterator<Item = Node<'a, 'input>> + use<'a, 'input> {
-    let list = child(element, list);
-    list.into_iter().flat_map(|list| list.children()).filter(|child| child.tag_name().name() == "item")
+    elements(element, list, "item")
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ pub mod requirement_facts;
 pub mod reserved_names;
 pub mod rules;
 pub mod script_calls;
+pub mod services;
 pub mod shapes;
 pub mod smp;
 pub mod support;
@@ -92,6 +93,7 @@ const TABLES: &[&table::Table] = &[
     &quotas::TABLE,
     &quotas::GENERAL,
     &regions::TABLE,
+    &services::TABLE,
     &images::REGISTRIES,
     &reserved_names::TABLE,
     &script_calls::TABLE,

@@ -11,6 +11,7 @@ pub(crate) static TABLE: Table = Table::new("regions", include_str!("data/region
 struct RegionRow {
     partition: String,
     dns_suffix: String,
+    dual_stack_suffix: String,
     service_principal: String,
     #[serde(default)]
     service_principal_recalled: bool,
@@ -30,6 +31,8 @@ pub struct Region {
     pub partition: String,
     /// Suffix of ECR and service host names: `amazonaws.com`, `amazonaws.com.cn`, …
     pub dns_suffix: String,
+    /// Suffix of service host names that also have IPv6 addresses: `api.aws`, …
+    pub dual_stack_suffix: String,
     /// Principal of SageMaker in a trust policy.
     pub service_principal: String,
     /// True if no source was read for the principal in this partition.
@@ -51,6 +54,7 @@ pub fn get(name: &str) -> Option<Region> {
         name: name.to_owned(),
         partition: row.partition,
         dns_suffix: row.dns_suffix,
+        dual_stack_suffix: row.dual_stack_suffix,
         service_principal: row.service_principal,
         service_principal_recalled: row.service_principal_recalled,
         iam_region: row.iam_region,
