@@ -19,6 +19,8 @@ pub const NAMES_TOML: &str = include_str!("data/credential-names.toml");
 struct CredentialRow {
     /// Every match contains one of these.
     contains: Vec<String>,
+    /// Every match also contains this.
+    also: Option<String>,
     regex: String,
     /// Length of the shortest match in bytes.
     shortest: usize,
@@ -42,8 +44,9 @@ struct CredentialPattern {
 impl CredentialPattern {
     /// Returns the expression if the text could match it.
     fn regex_for_text(&self, text: &str) -> Option<&Regex> {
-        let could =
-            text.len() >= self.row.shortest && self.row.contains.iter().any(|word| text.contains(word));
+        let could = text.len() >= self.row.shortest
+            && self.row.contains.iter().any(|word| text.contains(word))
+            && self.row.also.as_ref().is_none_or(|also| text.contains(also));
         could.then(|| self.compiled.get_or_init(|| Regex::new(&self.row.regex).ok()).as_ref())?
     }
 }
@@ -122,8 +125,10 @@ static NAMES: LazyLock<BTreeMap<String, CredentialNameRow>> =
 
 /// Classifies a name by its last word: `db-password`, `WANDB_API_KEY`.
 pub fn classify_name(name: &str) -> Option<NamedCredential> {
-    let name = name.to_lowercase().replace(['-', '.'], "_");
-    let last = name.rsplit('_').next()?;
+    let last = name.rsplit(['_', '-', '.']).next()?;
+    if last.bytes().any(|byte| byte.is_ascii_uppercase()) || !last.is_ascii() {
+        return NAMES.get(last.to_lowercase().as_str()).map(|row| row.kind);
+    }
     NAMES.get(last).map(|row| row.kind)
 }
 
@@ -140,19 +145,28 @@ pub enum Place {
 /// Returns the kind of credential that a value is, as a phrase: by its format, by its name, or by its
 /// randomness. This is the finder: T0252 reports what it finds, and no output shows it.
 pub fn classify(name: &str, value: &str, place: Place) -> Option<&'static str> {
-    find(value).or_else(|| classify_whole(name, value, place))
+    find(value).or_else(|| classify_whole([(classify_name(name), place)], value))
 }
 
-/// Like [`classify`], by name and randomness alone: the value as a whole is the credential.
-pub(crate) fn classify_whole(name: &str, value: &str, place: Place) -> Option<&'static str> {
-    credential_kind_by_name(name, value)
-        .or_else(|| looks_random(value).then_some("a random string, like an access key"))
-        .or_else(|| (place == Place::Variable && is_hexadecimal(name, value)).then_some(HEXADECIMAL))
+/// Like [`classify`], by names and randomness alone: the value as a whole is the credential.
+pub(crate) fn classify_whole(
+    names: impl IntoIterator<Item = (Option<NamedCredential>, Place)>,
+    value: &str,
+) -> Option<&'static str> {
+    let mut is_digits = false;
+    for (name, place) in names {
+        if let Some(kind) = credential_kind_by_name(name, value) {
+            return Some(kind);
+        }
+        is_digits |= place == Place::Variable && is_hexadecimal(name, value);
+    }
+    let random = looks_random(value).then_some("a random string, like an access key");
+    random.or_else(|| is_digits.then_some(HEXADECIMAL))
 }
 
 /// Returns the kind of credential that the name of a value indicates.
-fn credential_kind_by_name(name: &str, text: &str) -> Option<&'static str> {
-    let kind = classify_name(name).filter(|kind| *kind != NamedCredential::Digest)?;
+fn credential_kind_by_name(name: Option<NamedCredential>, text: &str) -> Option<&'static str> {
+    let kind = name.filter(|kind| *kind != NamedCredential::Digest)?;
     let harmless = text.is_empty()
         || is_placeholder_value(text)
         || text.starts_with(['/', '.', '<', '$', '~'])
@@ -171,14 +185,22 @@ fn credential_kind_by_name(name: &str, text: &str) -> Option<&'static str> {
     (long && mixed && entropy(text) > 3.0).then_some("a key or token, judging by its name")
 }
 
-/// Returns whether the text contains a generated key: at least 24 letters and digits, mixed unlike words.
+/// Length of the shortest generated key that is recognised, in bytes.
+const LEAST_RANDOM: usize = 24;
+
+/// Returns whether the text contains a generated key: at least [`LEAST_RANDOM`] letters and digits, mixed
+/// unlike words.
 ///
 /// Random letters and digits change their class (case, digit) at 62 of 100 places, words in camel case at
 /// fewer than 40; hexadecimal digests have a single case and pass. Keys with punctuation or hyphenated groups
 /// are tested again without it; at least half of the places must then change, since names of models and runs
 /// also have short parts (35 of 100 in the worst case seen).
 fn looks_random(text: &str) -> bool {
-    if text.contains("://") || text.starts_with(['/', '.']) || text.starts_with("arn:") {
+    if text.len() < LEAST_RANDOM
+        || text.contains("://")
+        || text.starts_with(['/', '.'])
+        || text.starts_with("arn:")
+    {
         return false;
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
@@ -196,7 +218,7 @@ fn has_mixed_characters(run: &str, least_changes: f64) -> bool {
     let class = |b: u8| (b.is_ascii_lowercase(), b.is_ascii_uppercase(), b.is_ascii_digit());
     let bytes = run.as_bytes();
     let changes = bytes.windows(2).filter(|pair| matches!(pair, [a, b] if class(*a) != class(*b))).count();
-    bytes.len() >= 24
+    bytes.len() >= LEAST_RANDOM
         && bytes.iter().any(u8::is_ascii_lowercase)
         && bytes.iter().any(u8::is_ascii_uppercase)
         && bytes.iter().any(u8::is_ascii_digit)
@@ -209,13 +231,13 @@ pub const HEXADECIMAL: &str = "random hexadecimal digits, like an access key";
 
 /// Returns whether the value consists of 32 to 64 hexadecimal digits, like a key, under a name that does not
 /// indicate a digest or an ID: a commit looks the same.
-fn is_hexadecimal(name: &str, text: &str) -> bool {
+fn is_hexadecimal(name: Option<NamedCredential>, text: &str) -> bool {
     (32..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_hexdigit())
         && text.bytes().any(|b| b.is_ascii_digit())
         && text.bytes().any(|b| b.is_ascii_alphabetic())
         && entropy(text) >= 3.0
-        && classify_name(name) != Some(NamedCredential::Digest)
+        && name != Some(NamedCredential::Digest)
 }
 
 /// Returns the Shannon entropy of the text, in bits per character.
@@ -336,26 +358,36 @@ mod tests {
     fn judges_hexadecimal_digits_by_name() {
         let (md5, sha1) = ("9e107d9d372bb6826bd81d3542a419d6", "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12");
         for name in ["FOO", "WANDB", "datadog", "secret_value"] {
-            assert!(is_hexadecimal(name, md5) && is_hexadecimal(name, sha1), "{name}");
+            assert!(
+                is_hexadecimal(classify_name(name), md5) && is_hexadecimal(classify_name(name), sha1),
+                "{name}"
+            );
         }
         for name in
             ["COMMIT", "GIT_SHA", "WANDB_RUN_ID", "model-revision", "data.md5", "RUN_UUID", "DATA_SHA256"]
         {
-            assert!(!is_hexadecimal(name, md5) && !is_hexadecimal(name, sha1), "{name}");
+            assert!(
+                !is_hexadecimal(classify_name(name), md5) && !is_hexadecimal(classify_name(name), sha1),
+                "{name}"
+            );
         }
         for fine in ["9e107d9d", "20261122173600000000000000000000", "6f9619ff-8b86-d011-b42d-00cf4fc964ff"] {
-            assert!(!is_hexadecimal("FOO", fine), "{fine}");
+            assert!(!is_hexadecimal(classify_name("FOO"), fine), "{fine}");
         }
     }
 
     #[test]
     fn recognises_credentials_by_name() {
         assert!(
-            credential_kind_by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some()
+            credential_kind_by_name(
+                classify_name("WANDB_API_KEY"),
+                "0123456789abcdef0123456789abcdef01234567"
+            )
+            .is_some()
         );
         for short in ["hunter2", "a", "12", "x=y"] {
-            assert!(credential_kind_by_name("db-password", short).is_some(), "{short}");
-            assert!(credential_kind_by_name("passphrase", short).is_some(), "{short}");
+            assert!(credential_kind_by_name(classify_name("db-password"), short).is_some(), "{short}");
+            assert!(credential_kind_by_name(classify_name("passphrase"), short).is_some(), "{short}");
         }
         for (name, fine) in [
             ("pad_token", "<pad>"),
@@ -366,7 +398,7 @@ mod tests {
             ("label_key", "label"),
             ("hf_token", "/run/secrets/token12345"),
         ] {
-            assert!(credential_kind_by_name(name, fine).is_none(), "{name}");
+            assert!(credential_kind_by_name(classify_name(name), fine).is_none(), "{name}");
         }
     }
 }

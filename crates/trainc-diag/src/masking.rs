@@ -4,7 +4,7 @@
 //! credential at a place where none is expected (a surplus argument, an unclosed string, an unknown node) is
 //! masked too. What a value is decides [`crate::credentials::classify`].
 
-use crate::credentials::{Place, classify_whole, credential_ranges, find};
+use crate::credentials::{NamedCredential, Place, classify_name, classify_whole, credential_ranges, find};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub(super) fn find_credentials(name: &str, text: &str) -> Vec<FoundCredential> {
     // The words of a program are expressions, not values.
     let is_program = name.ends_with(".py") || name.ends_with(".pyw");
     let mut out = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Vec<Name<'_>> = Vec::new();
     for token in Tokens::new(text) {
         if token.is_first {
             names.clear();
@@ -81,7 +81,7 @@ pub(super) fn find_credentials(name: &str, text: &str) -> Vec<FoundCredential> {
         if token.is_joined && names.len() > 1 {
             names.pop();
         } else if !(token.is_joined || token.is_first && token.value == "secret") {
-            names.push(text.get(token.range).unwrap_or_default());
+            names.push(Name::new(text.get(token.range).unwrap_or_default()));
         }
     }
     for (start, end, _) in credential_ranges(text) {
@@ -97,6 +97,18 @@ pub(super) fn find_credentials(name: &str, text: &str) -> Vec<FoundCredential> {
 pub(super) fn content(text: &str, range: Range<usize>) -> Range<usize> {
     let mut tokens = Tokens { at: range.start, ..Tokens::new(text) };
     tokens.string().map(|(inner, _)| inner).filter(|inner| inner.end <= range.end).unwrap_or(range)
+}
+
+/// A word or a string that may name the values after it.
+struct Name<'a> {
+    text: &'a str,
+    kind: Option<NamedCredential>,
+}
+
+impl<'a> Name<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, kind: classify_name(text) }
+    }
 }
 
 /// A word or a string of a text.
@@ -118,7 +130,7 @@ struct Token<'a> {
 
 impl Token<'_> {
     /// Returns whether it is a credential, after these names of its node.
-    fn is_credential(&self, names: &[&str]) -> bool {
+    fn is_credential(&self, names: &[Name<'_>]) -> bool {
         // A placeholder is filled in from the plan.
         if self.names_property || (self.value.contains("{{") && find(&self.value).is_none()) {
             return false;
@@ -127,17 +139,14 @@ impl Token<'_> {
     }
 
     /// Returns whether its names or its randomness, and not a format in it, make it a credential.
-    fn is_credential_as_a_whole(&self, names: &[&str]) -> bool {
+    fn is_credential_as_a_whole(&self, names: &[Name<'_>]) -> bool {
         // A property has its own name, but `from` of a `secret` is named by its argument.
-        let is_named = self.is_joined && names.last() != Some(&"from");
+        let is_named = self.is_joined && names.last().is_none_or(|name| name.text != "from");
         let names = names.iter().rev().take(if is_named { 1 } else { MOST_NAMES });
-        let places = std::iter::once(self.is_variable).chain(std::iter::repeat(false));
-        let by_name = |(name, is_variable): (&&str, bool)| {
-            // Digits are those of the nearest name: the node's own name indicates no digest.
-            classify_whole(name, &self.value, if is_variable { Place::Variable } else { Place::Other })
-        };
-        names.zip(places).any(|named| by_name(named).is_some())
-            || classify_whole("", &self.value, Place::Other).is_some()
+        // Digits are those of the nearest name: the node's own name indicates no digest.
+        let nearest = if self.is_variable { Place::Variable } else { Place::Other };
+        let places = std::iter::once(nearest).chain(std::iter::repeat(Place::Other));
+        classify_whole(names.map(|name| name.kind).zip(places), &self.value).is_some()
     }
 
     /// Returns whether all that has the format of a credential in the value has it also as it is written.
@@ -217,6 +226,7 @@ impl<'a> Tokens<'a> {
         let start = self.at + opening;
         let body = self.text.get(start..)?;
         let is_multi_line = closing.starts_with("\"\"\"") || !has_escapes;
+        let mark = if closing.starts_with('"') { '"' } else { '\'' };
         let mut end = None;
         let mut escaped = false;
         let searched = if self.unclosed.contains(&closing) { "" } else { body };
@@ -229,7 +239,7 @@ impl<'a> Tokens<'a> {
                 escaped = false;
             } else if has_escapes && c == '\\' {
                 escaped = true;
-            } else if body.get(at..).is_some_and(|rest| rest.starts_with(closing.as_str())) {
+            } else if c == mark && body.get(at..).is_some_and(|rest| rest.starts_with(closing.as_str())) {
                 end = Some((at, at + closing.len()));
                 break;
             } else if c == '\n' && !is_multi_line {
@@ -280,6 +290,8 @@ impl<'a> Iterator for Tokens<'a> {
 
     fn next(&mut self) -> Option<Token<'a>> {
         loop {
+            let blanks = self.rest().bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+            self.at += blanks;
             let rest = self.rest();
             let c = rest.chars().next()?;
             if rest.starts_with("//") || rest.starts_with("# ") {
