@@ -188,11 +188,37 @@ def checked_stop(why):
     return why
 
 
+class Output(object):
+    """Standard output: that of the program, passed on in the pieces in which it comes, and lines of this script."""
+
+    def __init__(self):
+        self.lock, self.is_in_line = threading.Lock(), False
+
+    def pass_on(self, data):
+        with self.lock:
+            write_all(1, data)
+            self.is_in_line = not data.endswith(b"\n")
+
+    def line(self, text):
+        with self.lock:
+            # One write, so that lines of several processes do not mix.
+            os.write(1, (b"\n" if self.is_in_line else b"") + text.encode() + b"\n")
+            self.is_in_line = False
+
+
+OUTPUT = Output()
+
+
+def write_all(out, data):
+    at = 0
+    while at < len(data):
+        at += os.write(out, data[at:])
+
+
 def say(kind, **members):
     line = {kind: members.pop("event")}
     line.update(members)
-    # One write, so that lines of several processes do not mix.
-    os.write(1, (json.dumps(line) + "\n").encode())
+    OUTPUT.line(json.dumps(line))
 
 
 def report_failure(text):
@@ -671,7 +697,7 @@ class Supervisor(object):
         self.brake, self.place, self.links, self.host = brake, place, links, Host()
         self.patterns = [re.compile(pattern) for pattern in patterns]
         self.lock, self.why, self.ended, self.reported = threading.Lock(), None, False, set()
-        self.child, early = None, []
+        self.said, self.child, early = threading.Event(), None, []
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, lambda number, _: self.signal(number) if self.child else early.append(number))
         self.child = subprocess.Popen(
@@ -695,6 +721,12 @@ class Supervisor(object):
             if self.why is not None or self.ended:
                 return
             self.why = why
+        try:
+            self.stop_and_say(why)
+        finally:
+            self.said.set()
+
+    def stop_and_say(self, why):
         timer = threading.Timer(GRACE, self.signal, [signal.SIGKILL])
         timer.daemon = True
         timer.start()
@@ -751,15 +783,13 @@ class Supervisor(object):
                 return
             time.sleep(min(max(left, 0.01), 3600))
 
-    def pump(self, pipe, out):
+    def pump(self, pipe, pass_on):
         rest = b""
         while True:
             data = os.read(pipe.fileno(), 65536)
             if not data:
                 return
-            at = 0
-            while at < len(data):
-                at += os.write(out, data[at:])
+            pass_on(data)
             # Progress bars end their lines with a carriage return.
             lines = re.split(b"[\r\n]", rest + data)
             rest = lines.pop()[-65536:]
@@ -777,8 +807,8 @@ class Supervisor(object):
             timer.daemon = True
             timer.start()
         threads = [
-            threading.Thread(target=self.pump, args=(self.child.stdout, 1)),
-            threading.Thread(target=self.pump, args=(self.child.stderr, 2)),
+            threading.Thread(target=self.pump, args=(self.child.stdout, OUTPUT.pass_on)),
+            threading.Thread(target=self.pump, args=(self.child.stderr, lambda data: write_all(2, data))),
             threading.Thread(target=self.watch_clock),
         ]
         for thread in threads:
@@ -791,6 +821,8 @@ class Supervisor(object):
         for thread in threads[:2]:
             thread.join(5)
         if self.why is not None:
+            # The program may have ended before the thread that stops it has said why.
+            self.said.wait(GRACE)
             self.links.end_together() if self.links.is_linked() else self.host.end_together()
             return ENDED
         if code < 0:

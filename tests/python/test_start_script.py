@@ -300,6 +300,32 @@ def test_time_and_price_stop_a_program_that_hangs(job):
     assert process.returncode == 8 and stop["usd"] > 1.0 and 0 < stop["at"] <= 30
 
 
+def test_a_program_that_ends_before_its_stop_is_said_waits_for_it(job):
+    script = job.path / "trainc_start.py"
+    tell = '        reached = self.links.tell("stop", why)\n'
+    assert script.read_text().count(tell) == 1
+    script.write_text(script.read_text().replace(tell, f"        time.sleep(3)\n{tell}"))
+    (process,) = job(HARD, COSTS, STEPS=0, HANGS=1, PASSED=job.passed)
+    read_until(process.stdout, "arguments")
+    job.pass_time()
+    out, _ = process.communicate(timeout=LONG)
+    # The program saves in a tenth of that time.
+    assert process.returncode == 8 and (job.path / "saved-0").exists()
+    assert len(events([out], "stop")) == 1
+
+
+def test_a_line_of_the_script_is_none_of_the_program(capfd):
+    """The program's text comes in pieces: `print` of an unbuffered Python writes each of its arguments by itself."""
+    for pieces, begins in (([], ""), ([b"asked 1\n"], "asked 1\n"), ([b"asked", b" "], "asked \n"), ([b"50 %\r"], "50 %\r\n")):
+        output = start.Output()
+        for piece in pieces:
+            output.pass_on(piece)
+        output.line("said")
+        output.line("again")
+        output.pass_on(b"more\n")
+        assert os.linesep == "\n" and capfd.readouterr().out == f"{begins}said\nagain\nmore\n"
+
+
 def test_a_clock_that_is_set_changes_nothing():
     assert "time.time(" not in SCRIPT.read_text()
 
