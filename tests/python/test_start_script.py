@@ -304,12 +304,13 @@ def test_a_program_that_ends_before_its_stop_is_said_waits_for_it(job):
     script = job.path / "trainc_start.py"
     tell = '        reached = self.links.tell("stop", why)\n'
     assert script.read_text().count(tell) == 1
-    script.write_text(script.read_text().replace(tell, f"        time.sleep(3)\n{tell}"))
+    # The thread that stops the program goes on when the script waits for it: without that, never.
+    until_awaited = "        while not self.said._cond._waiters:\n            time.sleep(0.01)\n"
+    script.write_text(script.read_text().replace(tell, until_awaited + tell))
     (process,) = job(HARD, COSTS, STEPS=0, HANGS=1, PASSED=job.passed)
     read_until(process.stdout, "arguments")
     job.pass_time()
     out, _ = process.communicate(timeout=LONG)
-    # The program saves in a tenth of that time.
     assert process.returncode == 8 and (job.path / "saved-0").exists()
     assert len(events([out], "stop")) == 1
 

@@ -431,3 +431,27 @@ fn form_encode(value: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_form_are_encoded() {
+        assert_eq!(form_encode("a b+c/é"), "a%20b%2Bc%2F%C3%A9");
+    }
+
+    #[test]
+    fn a_refusal_in_xml_keeps_code_reason_and_request() {
+        let of_ec2 = "<Response><Errors><Error><Code>InvalidSubnetID.NotFound</Code><Message>no</Message>\
+            </Error></Errors><RequestID>r-1</RequestID></Response>";
+        let of_iam = "<ErrorResponse><Error><Code>NoSuchEntity</Code><Message>no</Message></Error>\
+            <RequestId>r-1</RequestId></ErrorResponse>";
+        for (body, code) in [(of_ec2, "InvalidSubnetID.NotFound"), (of_iam, "NoSuchEntity")] {
+            let Refusal(meta) = xml_refusal(body);
+            assert_eq!((meta.code(), meta.message()), (Some(code), Some("no")));
+            assert_eq!(meta.extra(REQUEST_ID), Some("r-1"));
+        }
+        assert_eq!(xml_refusal("<html>").0.code(), None);
+    }
+}

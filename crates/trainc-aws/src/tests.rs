@@ -598,6 +598,9 @@ fn faults_have_classes_and_no_debug_forms() {
     let (account, _) = Replay::account(&[Some((500, html)); 3]);
     let fault = run(account.file_systems()).unwrap_err();
     assert_eq!((fault.class, fault.message.as_str()), (Class::Unavailable, "HTTP 500 without a reason"));
+    let (account, _) = Replay::account(&[Some((503, html)); 3]);
+    let fault = run(account.subnets(&["subnet-1".to_owned()])).unwrap_err();
+    assert_eq!(fault.class, Class::Unavailable);
 }
 
 #[test]
